@@ -1,0 +1,47 @@
+/** What leaves the gateway. `src/lib/fetch.ts` is the one implementation; tests pass their own. */
+
+export interface FetchInit {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+  /** Bytes of answer taken, after content decoding; more ends the call with `too_large`. */
+  readonly maxBytes: number;
+  /** From the first look-up of the name to the last byte. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface FetchResult {
+  readonly status: number;
+  /** By lower-case name; repeated fields joined with `, `. */
+  readonly headers: { get(name: string): string | undefined };
+  readonly body: Buffer;
+}
+
+/** Sends exactly the path and query of `url` as they are written; follows no redirect (a 3xx is `redirect`, except 304). Rejects with `FetchRefused`. */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchResult>;
+
+/**
+ * Why nothing usable came back. `scheme`, `host` and `address` mean that the guard let no packet out; `redirect` and `too_large` mean
+ * that the other side answered with what we do not take; the rest are faults of the way there.
+ */
+export type FetchRefusedReason =
+  | 'scheme'
+  | 'host'
+  | 'address'
+  | 'redirect'
+  | 'timeout'
+  | 'too_large'
+  | 'connect'
+  | 'tls'
+  | 'protocol';
+
+export class FetchRefused extends Error {
+  readonly reason: FetchRefusedReason;
+
+  constructor(reason: FetchRefusedReason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'FetchRefused';
+    this.reason = reason;
+  }
+}
