@@ -1,0 +1,103 @@
+import type { Refusal } from '../lib/refusal.ts';
+
+export interface Org {
+  id: string;
+  handle: string;
+  isPrimary: boolean;
+  apiVersion: string;
+  plan: 'free' | 'pro' | 'enterprise';
+}
+
+/** A person in an org. The *owner* of agents, threads and consent. */
+export interface Member {
+  id: string;
+  orgId: string;
+  org: string;
+  personId: string;
+  handle: string;
+  role: 'admin' | 'member';
+}
+
+/** What an agent accepts (REDSYN "Agentes y presencia"). */
+export interface AgentPolicy {
+  /** A member's handle, `team:<team>`, `org`, `org:<linked org>` or `anyone`. Empty: its own team. */
+  allow: readonly string[];
+  trust: 'none' | 'full';
+  signedOnly: boolean;
+  encryptedOnly: boolean;
+}
+
+export interface Agent extends AgentPolicy {
+  id: string;
+  orgId: string;
+  org: string;
+  orgIsPrimary: boolean;
+  teamId: string;
+  team: string;
+  /** The owner. */
+  memberId: string;
+  personId: string;
+  user: string;
+  handle: string;
+  /** `org/team/user/agent`. */
+  address: string;
+  description: string;
+  adapter: string;
+  profile: Record<string, unknown>;
+  isDefault: boolean;
+  isFrontDesk: boolean;
+  isListed: boolean;
+}
+
+/** Who a bearer token is: the node and its person, with every membership. */
+export interface NodeIdentity {
+  nodeId: string;
+  nodeName: string;
+  personId: string;
+  isOperator: boolean;
+  email: string | null;
+  members: readonly Member[];
+  /** Registered keys, base64url, or null. */
+  publicKey: string | null;
+  encKey: string | null;
+  encSig: string | null;
+}
+
+export interface Presence {
+  online: boolean;
+  /** Unix seconds of the last take or accepted webhook delivery, or null. */
+  lastSeen: number | null;
+  node: string | null;
+}
+
+/**
+ * A parsed address (REDSYN "Direcciones"). `org` may be a handle, or an authority (`localhost:8081`).
+ * `session`: a number, 'new', or null.
+ */
+export interface Address {
+  org: string;
+  team: string;
+  user: string;
+  agent: string;
+  session: number | 'new' | null;
+}
+
+/** What the core asks of the directory on the way of a message. Every call is one coalesced query. */
+export interface Directory {
+  /** The node of a bearer token, or null when the token is unknown or revoked. */
+  nodeByToken(token: string): Promise<NodeIdentity | null>;
+  /** The local agent at `org/team/user/agent` (org: a local handle, or the instance's domain as alias of the primary org), or null. */
+  agentAt(address: Address): Promise<Agent | null>;
+  /** The local agent or owner that a DID of this instance names (both name the default agent: design §3), or null. */
+  agentByDid(did: string): Promise<Agent | null>;
+  agentById(id: string): Promise<Agent | null>;
+  /** The owner's default agent: the one she marked, else her first; null when she has none. */
+  defaultAgent(memberId: string): Promise<Agent | null>;
+  member(memberId: string): Promise<Member | null>;
+  /** Handles of the teams the member is in. */
+  teamsOf(memberId: string): Promise<readonly string[]>;
+  org(handle: string): Promise<Org | null>;
+  orgById(id: string): Promise<Org | null>;
+}
+
+export type Outcome<T> = T | Refusal;

@@ -1,0 +1,55 @@
+import type { Agent, Member, NodeIdentity } from '../directory/types.ts';
+import type { Envelope } from '../exchange/message.ts';
+import type { HttpRequest } from '../lib/http.ts';
+
+/** The wires. For logs and metrics: no gate may ask which wire a message came by. */
+export type WireName = 'redsyn' | 'a2a' | 'confer' | 'muretai' | 'replyslip' | 'mcp' | 'federation';
+
+/**
+ * What is asked. `message`: put a message in. `read`: see or steer something of one's own (a task, a stream).
+ * `instance`: one gateway speaks to another about a link.
+ */
+export type Operation = 'message' | 'read' | 'instance';
+
+/** What every wire builds and hands to `admit`. Nothing in it is believed until a gate has proved it. */
+export interface Inbound {
+  wire: WireName;
+  operation: Operation;
+  /** The HTTP request that carried it: the proofs are in its headers and bytes. */
+  request: HttpRequest;
+  /** For `message`: the envelope, in REDSYN form whatever the wire. `from`, `to` and `thread` are claims and requests. */
+  envelope?: Envelope;
+  /** The envelope's text as it arrived, byte for byte. */
+  envelopeText?: string;
+  /** The A2A Message's text, when it came over A2A. */
+  a2aText?: string;
+  /** The addressee when it is not `envelope.to` alone: an agent that the URL or tenant names. */
+  addressee?: Agent;
+  /** The thread that the carrier asks for (A2A contextId, Confer thread_id); rules over `envelope.thread`. */
+  thread?: string;
+  /** The sender claims to be this DID (Confer `from`, muretai `from`). */
+  claimedDid?: string;
+  /** Whether a repeat of the id gives the first result (design §5: REDSYN always; plain A2A only when asked). */
+  idempotent: boolean;
+}
+
+/** Who proved to be calling. */
+export type Principal =
+  /** A node token of this instance. */
+  | { kind: 'node'; node: NodeIdentity }
+  /** A foreign DID, by RFC 9421: `did` is the signer (an owner or an instance), `domain` its authority. */
+  | { kind: 'signer'; did: string; domain: string; keyId: string; isInstance: boolean }
+  /** A did:key by a muretai envelope. */
+  | { kind: 'did-key'; did: string }
+  /** Nobody in particular: only agents that take `anyone` may be reached. */
+  | { kind: 'anonymous' };
+
+/** The sender, once gate 4 has placed it. */
+export type Sender =
+  /** One of the caller's own agents here. */
+  | { kind: 'local'; member: Member; agent: Agent | null; address: string }
+  /** A foreign principal. `peerId` is set once consent let it in. */
+  | { kind: 'peer'; did: string; domain: string; address: string; peerId: string | null; linkId: string | null }
+  /** The other gateway itself, telling what became of a message (an error reply that no agent wrote). */
+  | { kind: 'relay'; domain: string; address: string; linkId: string }
+  | { kind: 'anonymous'; address: string };
