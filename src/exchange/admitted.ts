@@ -1,0 +1,61 @@
+import type { Agent } from '../directory/types.ts';
+import type { Envelope } from './message.ts';
+import type { Sender, WireName } from './sender.ts';
+
+/** Where an admitted message goes. */
+export type Target =
+  /** A request to an agent of this instance. */
+  | {
+      kind: 'agent';
+      agent: Agent;
+      session: number | 'new' | null;
+      thread: {
+        /** The thread as the asker wrote it, or null when it asked for none. */
+        asked: string | null;
+        /** Our id for that thread when it may not be used as it is (design §4 "Thread binding"). */
+        derived: string;
+        /** A local sender may open a conversation under the id it wrote; a foreign one never. */
+        mayOpen: boolean;
+      };
+    }
+  /** A request to an agent behind a linked gateway. `peerId`: its owner's DID; `domain`: where it is sent. */
+  | { kind: 'remote'; address: string; domain: string; linkId: string; peerId: string }
+  /** A progress or reply: it goes to whoever asked. */
+  | { kind: 'asker'; exchangeId: string };
+
+export interface Admission {
+  wire: WireName;
+  /** With `id` and `thread` filled in. */
+  envelope: Envelope;
+  envelopeText: string;
+  a2aText: string | null;
+  sender: Sender;
+  /** 'm:<member id>', 'p:<peer id>', 'system' or 'anonymous:<random>': scopes the message id, and takes part in conversations. */
+  senderKey: string;
+  target: Target;
+  /** The node signature that was verified, or null. */
+  signature: { payload: string; nodeId: string | null; fingerprint: string } | null;
+  /** The request signature's fingerprint for the replay store, written with the message; null for tokens. */
+  proof: { key: Buffer; expiresAt: number } | null;
+  /** False: a used id is not answered with the first result; a fresh inner id is made (plain A2A). */
+  idempotent: boolean;
+  /** The local asker's inbox gets the answers. False for callers that only poll a task. */
+  askerHasInbox: boolean;
+  /** Where answers to a foreign asker are sent: the peer's authority, or null when it polls. */
+  askerVia: string | null;
+  expiresAt: number;
+  /** The node that a sealed message is for. */
+  reservedFor: string | null;
+  /** Whose daily count it adds to. */
+  quotaOrgId: string | null;
+}
+
+declare const admitted: unique symbol;
+
+/** Made by `admit` alone (`gates/index.ts`); the exchange accepts nothing else from a wire. */
+export type Admitted = Admission & { readonly [admitted]: true };
+
+/** For `gates/index.ts` only; `test/house.test.ts` checks that nobody else imports it. */
+export function markAdmitted(admission: Admission): Admitted {
+  return admission as Admitted;
+}
