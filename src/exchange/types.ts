@@ -1,0 +1,82 @@
+import type { Refusal } from '../lib/refusal.ts';
+import type { Admitted } from './admitted.ts';
+import type { Envelope, MessageKind } from './message.ts';
+
+export type ExchangeState =
+  | 'submitted'
+  | 'working'
+  | 'input_required'
+  | 'auth_required'
+  | 'completed'
+  | 'failed'
+  | 'canceled'
+  | 'rejected';
+
+/** States that nothing follows. */
+export const finalStates: ReadonlySet<ExchangeState> = new Set(['completed', 'failed', 'canceled', 'rejected']);
+
+/** What became of an admitted message. A repeat of an idempotent one gets the first answer with `duplicate`. */
+export interface Accepted {
+  duplicate: boolean;
+  /** Also the A2A task id. For a progress or reply: the exchange that it belongs to. */
+  exchangeId: string;
+  /** The message's id as the sender wrote it, or the one made for it. */
+  id: string;
+  /** The thread as the sender writes it. */
+  thread: string;
+  /** The addressee, with its session when it lives here. */
+  to: string;
+  /** A node signature was verified. */
+  signed: boolean;
+  state: ExchangeState;
+}
+
+/** Who looks at a task. Somebody else's is told apart from a missing one by nobody: both are `not_found`. */
+export type Viewer =
+  /** A person of this instance, with every membership. */
+  | { kind: 'member'; memberIds: string[] }
+  /** A foreign DID. It sees what itself, a DID beneath it (`did:`) or the DID above it asked. */
+  | { kind: 'peer'; did: string }
+  /** Whoever knows the unguessable id of a task that an anonymous caller opened. */
+  | { kind: 'anonymous' };
+
+export interface TaskMessage {
+  /** Order within the task. */
+  seq: number;
+  id: string;
+  kind: MessageKind;
+  fromAsker: boolean;
+  envelope: Envelope;
+  /** The A2A Message as it arrived, when it came over A2A. */
+  a2aText: string | null;
+  createdAt: number;
+}
+
+/** An exchange as its asker may see it. */
+export interface TaskView {
+  id: string;
+  /** The thread as the asker wrote it, or was told. */
+  thread: string;
+  /** Who was asked: the local agent's id, or null when the asked agent lives elsewhere; its address without session. */
+  asked: { agentId: string | null; address: string };
+  state: ExchangeState;
+  /** Machine-readable reason of a failed end. */
+  reason: string | null;
+  createdAt: number;
+  /** Milliseconds; grows with every message and every change of state. */
+  updatedAt: number;
+  /** The request first, then what came of it, in order. */
+  messages: TaskMessage[];
+}
+
+/** The core as the wires see it. */
+export interface Exchange {
+  /** One transaction: all of it is durable when this resolves, or nothing happened. */
+  accept(admitted: Admitted): Promise<Accepted | Refusal>;
+  task(exchangeId: string, viewer: Viewer): Promise<TaskView | Refusal>;
+  /**
+   * Resolves when the exchange changed after `sinceUpdatedAt`, when `waitMs` have passed, or when `gone` aborts. Holds no database
+   * connection while it waits. A wake is a hint: read the task again.
+   */
+  waitForChange(exchangeId: string, sinceUpdatedAt: number, waitMs: number, gone: AbortSignal): Promise<void>;
+}
