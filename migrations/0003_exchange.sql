@@ -48,8 +48,6 @@ create table messages (
   wire        text not null,
   created_at  bigint not null,
   expires_at  bigint not null,
-  -- What the sender was answered, so that a repeat gets the same.
-  answer      text,
   unique (sender, id)
 );
 create index messages_by_exchange on messages (exchange_id, seq) where exchange_id is not null;

@@ -1,0 +1,247 @@
+-- Acceptance: everything that one message writes, in one round trip and one commit, for a whole batch of messages.
+-- The rules that races could break (once per id, thread binding, one end per exchange) are decided here, under the locks.
+
+-- Binds a requested thread to a conversation of `owner` and returns its id (design §4, confer.md "Vinculación del hilo").
+-- As it is, only if the asker takes part in it and it is the owner's; else under the derived id. A local asker may open one under its own word.
+create or replace function bind_conversation(
+  p_owner text, p_asker text, p_asked_thread text, p_derived text, p_may_open boolean, p_their_thread text, p_now bigint
+) returns text language plpgsql as $$
+declare
+  conv text;
+begin
+  if p_asked_thread is not null then
+    perform 1 from conversation_participants where owner = p_owner and conversation = p_asked_thread and participant = p_asker;
+    if found then
+      return p_asked_thread;
+    end if;
+    if p_may_open then
+      insert into conversations (owner, id, created_at) values (p_owner, p_asked_thread, p_now)
+        on conflict do nothing returning id into conv;
+    end if;
+  end if;
+  if conv is null then
+    conv := p_derived;
+    insert into conversations (owner, id, created_at) values (p_owner, conv, p_now) on conflict do nothing;
+  end if;
+  insert into conversation_participants (owner, conversation, participant, their_thread)
+    values (p_owner, conv, p_asker, p_their_thread), (p_owner, conv, 'm:' || p_owner, null)
+    on conflict do nothing;
+  return conv;
+end $$;
+
+-- The open session of an agent for a conversation, or a new one. Sessions are numbered per agent.
+create or replace function open_session(p_agent text, p_owner text, p_conversation text, p_fresh boolean, p_now bigint)
+returns integer language plpgsql as $$
+declare
+  found_n integer;
+  looked_under_lock boolean := false;
+begin
+  loop
+    if not p_fresh then
+      select n into found_n from sessions
+        where agent_id = p_agent and owner = p_owner and conversation = p_conversation and state = 'open'
+        order by n desc limit 1;
+      if found_n is not null then
+        update sessions set last_at = p_now where agent_id = p_agent and n = found_n;
+        return found_n;
+      end if;
+    end if;
+    exit when looked_under_lock or p_fresh;
+    perform 1 from mailboxes where agent_id = p_agent for update;
+    looked_under_lock := true;
+  end loop;
+  update mailboxes set next_session = next_session + 1 where agent_id = p_agent returning next_session - 1 into found_n;
+  insert into sessions (agent_id, n, owner, conversation, created_at, last_at)
+    values (p_agent, found_n, p_owner, p_conversation, p_now, p_now);
+  return found_n;
+end $$;
+
+create or replace function accept_messages(items json, origin text, now_ms bigint)
+returns table (i integer, outcome text, exchange text, thread text, addressee text, seq bigint, outbox_id bigint, signed boolean, wakes text[])
+language plpgsql as $$
+declare
+  it record;
+  ex exchanges%rowtype;
+  se sessions%rowtype;
+  v_seq bigint;
+  v_conv text;
+  v_asked_thread text;
+  v_session integer;
+  v_outbox bigint;
+  v_wakes text[];
+  all_wakes text[] := '{}';
+  counted text[] := '{}';
+begin
+  for it in
+    select * from json_to_recordset(items) as x(
+      i integer, sender text, id text, kind text, from_addr text, to_addr text, reply_to text, envelope text,
+      sig_payload text, sig_node text, a2a text, wire text, expires_at bigint, proof text, proof_expires bigint,
+      quota_org text, exchange_id text, target text, agent_id text, asked_owner text, asked text, asked_addr text,
+      session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
+      asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
+      reserved_for text, destination text, lane text, state text, reason text)
+  loop
+    i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
+    v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
+
+    if it.proof is not null then
+      insert into seen_proofs (proof, expires_at) values (decode(it.proof, 'hex'), it.proof_expires) on conflict do nothing;
+      if not found then
+        outcome := 'replayed'; return next; continue;
+      end if;
+    end if;
+
+    -- A repeat gets what the first got, whatever became of it since.
+    select m.seq, m.exchange_id, m.sig_payload is not null into v_seq, exchange, signed
+      from messages m where m.sender = it.sender and m.id = it.id;
+    if v_seq is not null then
+      select * into ex from exchanges e where e.id = exchange;
+      outcome := 'duplicate'; seq := v_seq; thread := ex.asker_thread;
+      addressee := case when it.kind = 'request' then ex.asked_addr || coalesce('#s' || ex.asked_session, '') else ex.asker_addr end;
+      return next; continue;
+    end if;
+
+    if it.target = 'asker' then
+      select * into ex from exchanges e where e.id = it.exchange_id for update;
+      if ex.ended_at is not null then
+        outcome := 'closed'; exchange := ex.id; return next; continue;
+      end if;
+      insert into messages (sender, id, kind, from_addr, to_addr, reply_to, exchange_id, envelope, sig_payload, sig_node, a2a, wire, created_at, expires_at)
+        values (it.sender, it.id, it.kind, ex.asked_addr || coalesce('#s' || ex.asked_session, ''), ex.asker_addr, ex.request_id, ex.id, it.envelope,
+                it.sig_payload, it.sig_node, it.a2a, it.wire, now_ms, it.expires_at)
+        on conflict do nothing returning messages.seq into v_seq;
+      if v_seq is null then
+        outcome := 'duplicate'; exchange := ex.id; thread := ex.asker_thread; addressee := ex.asker_addr;
+        signed := it.sig_payload is not null; return next; continue;
+      end if;
+      update exchanges e set state = it.state, reason = it.reason, updated_at = greatest(now_ms, e.updated_at + 1),
+          ended_at = case when it.kind = 'reply' then now_ms end
+        where e.id = ex.id;
+      if ex.asked_owner is not null then
+        insert into conversation_messages values (ex.asked_owner, ex.asked_conversation, v_seq, ex.asked_agent, ex.asked_session) on conflict do nothing;
+        update sessions s set last_at = now_ms where s.agent_id = ex.asked_agent and s.n = ex.asked_session;
+      end if;
+      if ex.asker_owner is not null then
+        insert into conversation_messages values (ex.asker_owner, ex.asker_conversation, v_seq, ex.asker_agent, ex.asker_session) on conflict do nothing;
+      end if;
+      if it.kind = 'reply' then
+        -- "Un reply cierra su pedido": it acks the request, and nothing of it is owed any more.
+        delete from deliveries d where d.message_seq = ex.request_seq;
+        delete from outbox o where o.message_seq = ex.request_seq;
+      end if;
+      if ex.asker_agent is not null then
+        insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
+          values (ex.asker_agent, v_seq, it.id, ex.request_id, ex.asker_thread, ex.asker_addr, ex.asker_session, it.reserved_for, it.expires_at);
+        v_wakes := v_wakes || ('inbox:' || ex.asker_agent);
+      end if;
+      if ex.asker_via is not null then
+        insert into outbox (kind, destination, lane, message_seq, due_at, expires_at, created_at)
+          values ('redsyn', ex.asker_via, ex.asker_via || ' ' || ex.id, v_seq, now_ms, it.expires_at, now_ms)
+          returning id into v_outbox;
+        v_wakes := v_wakes || 'outbox'::text;
+      end if;
+      v_wakes := v_wakes || ('exchange:' || ex.id);
+      exchange := ex.id; thread := ex.asker_thread; addressee := ex.asker_addr;
+    else
+      v_asked_thread := it.thread_asked;
+      -- A follow-up carries the thread as the other side knows it, when the other side opened it.
+      if it.asker_owner is not null and v_asked_thread is not null then
+        select p.their_thread into v_asked_thread from conversation_participants p
+          where p.owner = it.asker_owner and p.conversation = it.thread_asked and p.participant = it.asked and p.their_thread is not null;
+        v_asked_thread := coalesce(v_asked_thread, it.thread_asked);
+      end if;
+
+      if it.target = 'agent' then
+        if it.session is not null then
+          select * into se from sessions s where s.agent_id = it.agent_id and s.n = it.session for share;
+          if se.n is null or not exists (
+            select 1 from conversation_participants p where p.owner = se.owner and p.conversation = se.conversation and p.participant = it.asker
+          ) then
+            outcome := 'no_session'; return next; continue;
+          elsif se.state = 'closed' then
+            outcome := 'session_closed'; return next; continue;
+          end if;
+        end if;
+      end if;
+
+      insert into messages (sender, id, kind, from_addr, to_addr, reply_to, exchange_id, envelope, sig_payload, sig_node, a2a, wire, created_at, expires_at)
+        values (it.sender, it.id, it.kind, it.from_addr, it.to_addr, it.reply_to, it.exchange_id, it.envelope, it.sig_payload, it.sig_node,
+                it.a2a, it.wire, now_ms, it.expires_at)
+        on conflict do nothing returning messages.seq into v_seq;
+      if v_seq is null then
+        -- Another copy was committed between the look and the insert.
+        select m.seq, m.exchange_id, m.sig_payload is not null into v_seq, exchange, signed
+          from messages m where m.sender = it.sender and m.id = it.id;
+        select * into ex from exchanges e where e.id = exchange;
+        outcome := 'duplicate'; seq := v_seq; thread := ex.asker_thread;
+        addressee := ex.asked_addr || coalesce('#s' || ex.asked_session, ''); return next; continue;
+      end if;
+
+      v_conv := null;
+      if it.target = 'agent' then
+        if it.session is not null then
+          v_conv := se.conversation;
+          v_session := it.session;
+          update sessions s set last_at = now_ms where s.agent_id = it.agent_id and s.n = it.session;
+        else
+          v_conv := bind_conversation(it.asked_owner, it.asker, v_asked_thread, it.thread_derived, it.may_open, it.asker_thread, now_ms);
+          v_session := open_session(it.agent_id, it.asked_owner, v_conv, coalesce(it.session_new, false), now_ms);
+        end if;
+        insert into conversation_messages values (it.asked_owner, v_conv, v_seq, it.agent_id, v_session);
+      end if;
+
+      if it.asker_owner is not null then
+        insert into conversations (owner, id, created_at) values (it.asker_owner, it.asker_thread, now_ms) on conflict do nothing;
+        insert into conversation_participants (owner, conversation, participant, their_thread)
+          values (it.asker_owner, it.asker_thread, 'm:' || it.asker_owner, null), (it.asker_owner, it.asker_thread, it.asked, v_conv)
+          on conflict do nothing;
+        insert into conversation_messages values (it.asker_owner, it.asker_thread, v_seq, it.asker_agent, it.asker_session) on conflict do nothing;
+      end if;
+
+      insert into exchanges (id, request_seq, request_id, asker, asker_agent, asker_owner, asker_conversation, asker_addr, asker_session, asker_via,
+                             asker_thread, asked, asked_agent, asked_owner, asked_conversation, asked_addr, asked_session, state, created_at, updated_at)
+        values (it.exchange_id, v_seq, it.id, it.asker, it.asker_agent, it.asker_owner, case when it.asker_owner is not null then it.asker_thread end,
+                it.asker_addr, it.asker_session, it.asker_via, it.asker_thread, it.asked, it.agent_id,
+                case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session, 'submitted', now_ms, now_ms);
+
+      if it.target = 'agent' then
+        insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
+          values (it.agent_id, v_seq, it.id, null, v_conv, it.asked_addr || '#s' || v_session, v_session, it.reserved_for, it.expires_at);
+        v_wakes := v_wakes || ('inbox:' || it.agent_id);
+      else
+        insert into outbox (kind, destination, lane, message_seq, due_at, expires_at, created_at)
+          values ('redsyn', it.destination, it.lane, v_seq, now_ms, it.expires_at, now_ms)
+          returning id into v_outbox;
+        v_wakes := v_wakes || 'outbox'::text;
+      end if;
+      exchange := it.exchange_id; thread := it.asker_thread; addressee := it.asked_addr || coalesce('#s' || v_session, '');
+    end if;
+
+    outcome := 'accepted'; seq := v_seq; outbox_id := v_outbox; signed := it.sig_payload is not null; wakes := v_wakes;
+    all_wakes := all_wakes || v_wakes;
+    if it.quota_org is not null then
+      counted := counted || it.quota_org;
+    end if;
+    return next;
+  end loop;
+
+  if cardinality(counted) > 0 then
+    insert into quota_days as q (org_id, day, shard, used)
+      select org, (now_ms / 86400000)::integer, (random() * 15)::smallint, count(*) from unnest(counted) as c(org) group by org order by org
+      on conflict (org_id, day, shard) do update set used = q.used + excluded.used;
+  end if;
+  perform wake_replicas(origin, all_wakes);
+end $$;
+
+-- One NOTIFY per 100 topics: a payload ends at 8,000 bytes.
+create or replace function wake_replicas(origin text, topics text[]) returns void language plpgsql as $$
+declare
+  distinct_topics text[];
+  at integer := 1;
+begin
+  select array_agg(distinct t) into distinct_topics from unnest(topics) as t;
+  while at <= coalesce(cardinality(distinct_topics), 0) loop
+    perform pg_notify('gatehouse', json_build_object('o', origin, 't', distinct_topics[at:at + 99])::text);
+    at := at + 100;
+  end loop;
+end $$;
