@@ -4,7 +4,7 @@ export interface FetchInit {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
-  /** Bytes of answer taken, after content decoding; more ends the call with `too_large`. */
+  /** Bytes of answer taken; more ends the call with `too_large`. Nothing is decoded: `Accept-Encoding: identity` is sent. */
   readonly maxBytes: number;
   /** From the first look-up of the name to the last byte. */
   readonly timeoutMs: number;
@@ -18,12 +18,15 @@ export interface FetchResult {
   readonly body: Buffer;
 }
 
-/** Sends exactly the path and query of `url` as they are written; follows no redirect (a 3xx is `redirect`, except 304). Rejects with `FetchRefused`. */
+/**
+ * Sends exactly the path and query of `url` as they are written. Follows no redirect: a 3xx comes back with its status like any other answer,
+ * and whoever asked decides what it means (WEB-02). Rejects with `FetchRefused`.
+ */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResult>;
 
 /**
- * Why nothing usable came back. `scheme`, `host` and `address` mean that the guard let no packet out; `redirect` and `too_large` mean
- * that the other side answered with what we do not take; the rest are faults of the way there.
+ * Why nothing usable came back. `scheme`, `host` and `address` mean that the guard let no packet out; `redirect` (for callers that want
+ * an answer and got a 3xx) and `too_large` mean that the other side answered with what we do not take; the rest are faults of the way there.
  */
 export type FetchRefusedReason =
   | 'scheme'
