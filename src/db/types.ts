@@ -23,6 +23,10 @@ export interface Db extends Queryable {
 export interface Notifier {
   /** `fn` runs when someone committed `tx.notify(topic)` here or on another replica, and after every reconnect of the listener. */
   subscribe(topic: string, fn: () => void): () => void;
+  /** Names this process in a NOTIFY, so that it does not wake itself twice. */
+  readonly origin: string;
+  /** Wakes the waiters of this process alone: for a statement that has notified the other replicas itself. */
+  wake(topics: Iterable<string>): void;
   /** Wakes local waiters at once and other replicas with one NOTIFY (outside a transaction). */
   publish(topics: readonly string[]): Promise<void>;
 }

@@ -1,0 +1,107 @@
+import type { Db, Notifier, Tx } from '../db/types.ts';
+import { Batcher } from '../lib/batch.ts';
+import type { Clock } from '../lib/clock.ts';
+import { Refusal } from '../lib/refusal.ts';
+import { toAccepted, toItem } from './accept.ts';
+import { Carrier } from './carrier.ts';
+import { createLookups } from './lookup.ts';
+import type { ExchangeLookups } from './lookups.ts';
+import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
+import { readTask } from './tasks.ts';
+import { readThread, type ThreadView } from './threads.ts';
+import type { Exchange } from './types.ts';
+import { endUndelivered, undeliveredWords } from './undelivered.ts';
+
+export interface ExchangeOptions {
+  db: Db;
+  notifier: Notifier;
+  clock: Clock;
+  /** How long a sender waits for the first answer of another gateway before it is told "accepted" (design §10). */
+  firstTryMs?: number;
+  /** Sends these outbox rows now, from this process, rather than when a worker finds them. */
+  sendNow?: (outboxIds: number[]) => void;
+}
+
+export interface Core extends Exchange {
+  readonly lookups: ExchangeLookups;
+  readonly carrier: Carrier;
+  /** A delivery ended without an ack: the sender is told in REDSYN's words. Runs in the transaction that removes it. */
+  deliveryEnded(tx: Tx, messageSeq: number, reason: 'expired' | 'worn_out'): Promise<void>;
+  /** The conversation that goes by `thread`, cut to what these members may see. */
+  thread(memberIds: readonly string[], thread: string): Promise<ThreadView | Refusal>;
+  /** Resolves when all that was being accepted is durable. */
+  drain(): Promise<void>;
+}
+
+const deadlock = '40P01';
+
+export function createExchange({ db, notifier, clock, firstTryMs = 5_000, sendNow }: ExchangeOptions): Core {
+  const carrier = new Carrier(db, clock);
+  const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
+
+  async function run(items: AcceptItem[]): Promise<AcceptRow[]> {
+    // Two batches that touch the same mailboxes lock them in one order.
+    const order = items
+      .map((item, at) => ({ item, at }))
+      .sort((a, b) => compare(a.item.agent_id, b.item.agent_id) || a.at - b.at);
+    const sorted = order.map(({ item }) => item);
+    for (let tries = 1; ; tries++) {
+      try {
+        const rows = await acceptMessages(db, sorted, notifier.origin, clock.now());
+        const back = new Array<AcceptRow>(items.length);
+        for (const [i, row] of rows.entries()) back[order[i]!.at] = row;
+        return back;
+      } catch (error) {
+        if ((error as { code?: string }).code !== deadlock || tries === 3) throw error;
+      }
+    }
+  }
+
+  return {
+    lookups: createLookups(db),
+    carrier,
+
+    async accept(admitted) {
+      const item = toItem(admitted, clock);
+      const row = await acceptances.submit(item);
+      const accepted = toAccepted(row, item);
+      if (accepted instanceof Refusal) return accepted;
+      const waits = row.outbox_id !== null && item.target === 'remote';
+      const first = waits ? carrier.waitForFirst(row.outbox_id!, firstTryMs) : null;
+      notifier.wake(row.wakes);
+      if (row.outbox_id !== null) sendNow?.([row.outbox_id]);
+      const answer = await first;
+      if (answer instanceof Refusal) return answer;
+      return answer?.to ? { ...accepted, to: answer.to } : accepted;
+    },
+
+    task: (exchangeId, viewer) => readTask(db, exchangeId, viewer),
+
+    async waitForChange(exchangeId, since, waitMs, gone) {
+      await new Promise<void>((resolve, reject) => {
+        const done = (): void => {
+          cancel();
+          unsubscribe();
+          gone.removeEventListener('abort', done);
+          resolve();
+        };
+        const cancel = clock.after(waitMs, done);
+        const unsubscribe = notifier.subscribe(`exchange:${exchangeId}`, done);
+        gone.addEventListener('abort', done, { once: true });
+        if (gone.aborted) return done();
+        updatedAt(db, exchangeId).then((now) => now !== since && done(), reject);
+      });
+    },
+
+    deliveryEnded: (tx, messageSeq, reason) =>
+      endUndelivered(tx, messageSeq, reason, (address) => undeliveredWords(reason, address), clock.now()),
+
+    thread: (memberIds, thread) => readThread(db, memberIds, thread),
+
+    drain: () => acceptances.drain(),
+  };
+}
+
+function compare(a = '', b = ''): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

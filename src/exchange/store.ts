@@ -1,0 +1,286 @@
+import type { Queryable } from '../db/types.ts';
+import type { ExchangeRef } from './lookups.ts';
+import type { MessageKind } from './message.ts';
+import type { ExchangeState } from './types.ts';
+
+/** One message for `accept_messages` (migrations/fn_accept.sql); absent means null. */
+export interface AcceptItem {
+  sender: string;
+  id: string;
+  kind: MessageKind;
+  from_addr: string;
+  to_addr: string;
+  reply_to: string | null;
+  envelope: string;
+  sig_payload: string | null;
+  sig_node: string | null;
+  a2a: string | null;
+  wire: string;
+  expires_at: number;
+  proof: string | null;
+  proof_expires: number | null;
+  quota_org: string | null;
+  reserved_for: string | null;
+  target: 'agent' | 'remote' | 'asker';
+  exchange_id?: string;
+  agent_id?: string;
+  asked_owner?: string;
+  asked?: string;
+  asked_addr?: string;
+  session?: number | null;
+  session_new?: boolean;
+  thread_asked?: string | null;
+  thread_derived?: string;
+  may_open?: boolean;
+  asker?: string;
+  asker_agent?: string | null;
+  asker_owner?: string | null;
+  asker_addr?: string;
+  asker_session?: number | null;
+  asker_via?: string | null;
+  asker_thread?: string;
+  destination?: string;
+  lane?: string;
+  state?: ExchangeState;
+  reason?: string | null;
+}
+
+export interface AcceptRow {
+  i: number;
+  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed';
+  exchange: string;
+  thread: string;
+  addressee: string;
+  seq: number;
+  outbox_id: number | null;
+  signed: boolean;
+  wakes: string[];
+}
+
+/** Writes a batch in one statement and one commit. Rows come back in the order of `items`. */
+export async function acceptMessages(
+  db: Queryable,
+  items: readonly AcceptItem[],
+  origin: string,
+  now: number,
+): Promise<AcceptRow[]> {
+  const numbered = items.map((item, i) => ({ i, ...item }));
+  const { rows } = await db.query<AcceptRow>('select * from accept_messages($1, $2, $3)', [
+    JSON.stringify(numbered),
+    origin,
+    now,
+  ]);
+  return rows.sort((a, b) => a.i - b.i);
+}
+
+const refColumns = `e.id, e.request_id as "requestId", e.asker, e.asker_agent as "askerAgent", e.asker_owner as "askerOwner",
+  e.asker_addr as "askerAddr", e.asker_via as "askerVia", e.asked, e.asked_agent as "askedAgent", e.asked_addr as "askedAddr",
+  e.ended_at is not null as ended, e.asked_conversation as "askedThread"`;
+
+export interface AnswerableRow extends ExchangeRef {
+  askedThread: string | null;
+}
+
+/** Exchanges that an agent was asked under a request id; more than one when several askers used the same id. */
+export async function askedOfAgent(db: Queryable, agentId: string, requestId: string): Promise<AnswerableRow[]> {
+  const { rows } = await db.query<AnswerableRow>(
+    `select ${refColumns} from exchanges e where e.asked_agent = $1 and e.request_id = $2 order by e.created_at limit 20`,
+    [agentId, requestId],
+  );
+  return rows;
+}
+
+/** Exchanges that local agents asked of an address behind another gateway. */
+export async function askedOfPeer(
+  db: Queryable,
+  domain: string,
+  address: string,
+  requestId: string,
+): Promise<AnswerableRow[]> {
+  const { rows } = await db.query<AnswerableRow>(
+    `select ${refColumns} from exchanges e join peers p on e.asked = 'p:' || p.id
+      where e.request_id = $3 and e.asked_addr = $2 and e.asked_agent is null and p.domain = $1 order by e.created_at limit 20`,
+    [domain, address, requestId],
+  );
+  return rows;
+}
+
+export interface SessionRow {
+  conversation: string;
+  state: 'open' | 'closed';
+  takesPart: boolean;
+}
+
+export async function sessionFor(
+  db: Queryable,
+  agentId: string,
+  n: number,
+  participant: string,
+): Promise<SessionRow | null> {
+  const { rows } = await db.query<SessionRow>(
+    `select s.conversation, s.state, exists (select 1 from conversation_participants p
+        where p.owner = s.owner and p.conversation = s.conversation and p.participant = $3) as "takesPart"
+      from sessions s where s.agent_id = $1 and s.n = $2`,
+    [agentId, n, participant],
+  );
+  return rows[0] ?? null;
+}
+
+export interface TaskRow {
+  id: string;
+  thread: string;
+  asker: string;
+  askerDid: string | null;
+  asked_agent: string | null;
+  asked_addr: string;
+  state: ExchangeState;
+  reason: string | null;
+  created_at: number;
+  updated_at: number;
+}
+
+export async function exchangeById(db: Queryable, id: string): Promise<TaskRow | null> {
+  const { rows } = await db.query<TaskRow>(
+    `select e.id, e.asker_thread as thread, e.asker, p.did as "askerDid", e.asked_agent, e.asked_addr, e.state, e.reason,
+        e.created_at, e.updated_at
+      from exchanges e left join peers p on e.asker = 'p:' || p.id where e.id = $1`,
+    [id],
+  );
+  return rows[0] ?? null;
+}
+
+export interface MessageRow {
+  seq: number;
+  id: string;
+  kind: MessageKind;
+  from_addr: string;
+  to_addr: string;
+  reply_to: string | null;
+  envelope: string;
+  sig_payload: string | null;
+  sig_node: string | null;
+  a2a: string | null;
+  created_at: number;
+  expires_at: number;
+}
+
+const messageColumns =
+  'm.seq, m.id, m.kind, m.from_addr, m.to_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at, m.expires_at';
+
+/** The newest `limit` messages of an exchange, oldest first; the request is always among them. */
+export async function messagesOf(db: Queryable, exchangeId: string, limit: number): Promise<MessageRow[]> {
+  const { rows } = await db.query<MessageRow>(
+    `select * from (
+        (select ${messageColumns} from messages m where m.exchange_id = $1 order by m.seq limit 1)
+        union
+        (select ${messageColumns} from messages m where m.exchange_id = $1 order by m.seq desc limit $2)
+      ) as picked order by seq`,
+    [exchangeId, limit],
+  );
+  return rows;
+}
+
+/** The exchange's clock, to tell whether it has changed. */
+export async function updatedAt(db: Queryable, exchangeId: string): Promise<number | null> {
+  const { rows } = await db.query<{ updated_at: number }>('select updated_at from exchanges where id = $1', [
+    exchangeId,
+  ]);
+  return rows[0]?.updated_at ?? null;
+}
+
+export interface UndeliveredRow {
+  exchange_id: string;
+  asked_addr: string;
+  request_id: string;
+  asker_thread: string;
+  ended: boolean;
+}
+
+/** The exchange that a request opened; null for any other message. */
+export async function exchangeOfRequest(db: Queryable, requestSeq: number): Promise<UndeliveredRow | null> {
+  const { rows } = await db.query<UndeliveredRow>(
+    `select id as exchange_id, asked_addr, request_id, asker_thread, ended_at is not null as ended from exchanges where request_seq = $1`,
+    [requestSeq],
+  );
+  return rows[0] ?? null;
+}
+
+/** What a carrier needs of a message that leaves for another gateway. */
+export interface CarriedRow {
+  seq: number;
+  sender: string;
+  kind: MessageKind;
+  id: string;
+  envelope: string;
+  /** The thread as the receiving side writes it. */
+  wire_thread: string;
+  /** Owner of the key that signs, or null when no person here said it. */
+  owner: string | null;
+  to_addr: string;
+  asked_addr: string;
+}
+
+export async function carriedMessage(db: Queryable, seq: number): Promise<CarriedRow | null> {
+  const { rows } = await db.query<CarriedRow>(
+    `select m.seq, m.sender, m.kind, m.id, m.envelope, e.asked_addr,
+        case when m.seq = e.request_seq then coalesce(p.their_thread, e.asker_thread) else e.asker_thread end as wire_thread,
+        case when m.sender = 'system' then null when m.seq = e.request_seq then e.asker_owner else e.asked_owner end as owner,
+        case when m.seq = e.request_seq then e.asked_addr else e.asker_addr end as to_addr
+      from messages m join exchanges e on e.id = m.exchange_id
+      left join conversation_participants p on p.owner = e.asker_owner and p.conversation = e.asker_conversation and p.participant = e.asked
+      where m.seq = $1`,
+    [seq],
+  );
+  return rows[0] ?? null;
+}
+
+/** The far side has the request: `session` is the one it opened, when it said. */
+export async function recordRemoteSession(db: Queryable, requestSeq: number, session: number): Promise<void> {
+  await db.query('update exchanges set asked_session = $2 where request_seq = $1 and asked_agent is null', [
+    requestSeq,
+    session,
+  ]);
+}
+
+/** Takes back a request that the far side refused while its sender was still waiting: its id may be used again. */
+export async function withdrawRequest(db: Queryable, seq: number): Promise<void> {
+  await db.query('delete from exchanges where request_seq = $1', [seq]);
+  const { rows } = await db.query<{ owner: string; conversation: string }>(
+    'delete from conversation_messages where seq = $1 returning owner, conversation',
+    [seq],
+  );
+  await db.query('delete from messages where seq = $1', [seq]);
+  for (const { owner, conversation } of rows) {
+    await db.query(
+      `delete from conversations c where c.owner = $1 and c.id = $2
+        and not exists (select 1 from conversation_messages m where m.owner = c.owner and m.conversation = c.id)
+        and not exists (select 1 from sessions s where s.owner = c.owner and s.conversation = c.id)`,
+      [owner, conversation],
+    );
+  }
+}
+
+export interface ThreadRow extends MessageRow {
+  owner: string;
+  conversation: string;
+  agent_id: string | null;
+  session: number | null;
+  sender: string;
+  state: ExchangeState | null;
+}
+
+/** Messages of the conversations that go by `thread` under any of the owners. */
+export async function threadMessages(
+  db: Queryable,
+  owners: readonly string[],
+  thread: string,
+  limit: number,
+): Promise<ThreadRow[]> {
+  const { rows } = await db.query<ThreadRow>(
+    `select ${messageColumns}, m.sender, c.owner, c.conversation, c.agent_id, c.session, e.state
+      from conversation_messages c join messages m on m.seq = c.seq left join exchanges e on e.id = m.exchange_id
+      where c.owner = any($1) and c.conversation = $2 order by m.seq limit $3`,
+    [owners, thread, limit],
+  );
+  return rows;
+}
