@@ -17,6 +17,8 @@ create table people (
   email       text unique check (email = lower(email)),
   -- May do what the instance's operator may.
   is_operator boolean not null default false,
+  -- An operator's invitation stood for the e-mail address: only then do invitations to that address reach this person by themselves.
+  is_vouched  boolean not null default false,
   created_at  bigint not null
 );
 

@@ -16,3 +16,4 @@ create table keys (
 );
 create index keys_by_holder on keys (holder);
 create unique index keys_one_active on keys (holder) where state = 'active';
+create index keys_by_public on keys (public_multibase);

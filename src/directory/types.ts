@@ -13,6 +13,7 @@ export interface Member {
   id: string;
   orgId: string;
   org: string;
+  orgIsPrimary: boolean;
   personId: string;
   handle: string;
   role: 'admin' | 'member';
@@ -68,6 +69,34 @@ export interface Presence {
   /** Unix seconds of the last take or accepted webhook delivery, or null. */
   lastSeen: number | null;
   node: string | null;
+}
+
+/** A session as a viewer may see it: what it is about only to its owner and to who takes part (REDSYN "Sesiones"). */
+export interface SessionSummary {
+  /** `s4` */
+  id: string;
+  state: 'open' | 'closed';
+  /** Unix seconds of the last message. */
+  last_at: number;
+  title?: string;
+  thread?: string;
+}
+
+/** An agent as `GET /directory` and `GET /agents/…` show it; also what one gateway tells another. */
+export interface DirectoryEntry {
+  address: string;
+  did: string;
+  description: string;
+  adapter: string;
+  online: boolean;
+  last_seen: number | null;
+  node: string | null;
+  /** Whom it takes requests from, as in `allow`; to another org only what concerns that org. */
+  accepts: readonly string[];
+  trust: 'none' | 'full';
+  signed_only: boolean;
+  encrypted_only: boolean;
+  sessions?: readonly SessionSummary[];
 }
 
 /**

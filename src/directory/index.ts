@@ -1,0 +1,62 @@
+import type { Db } from '../db/types.ts';
+import type { Sealer } from '../identity/sealing.ts';
+import type { Clock } from '../lib/clock.ts';
+import { Agents } from './agents.ts';
+import { Entries } from './entries.ts';
+import { Facts } from './facts.ts';
+import { Keyring } from './keyring.ts';
+import { Lookups } from './lookups.ts';
+import { type EncKeyCheck, Nodes } from './nodes.ts';
+import { People } from './people.ts';
+import type { PlanName } from './plans.ts';
+
+export interface DirectoryOptions {
+  db: Db;
+  clock: Clock;
+  /** Seals the seeds of key pairs with GATEHOUSE_SECRET. */
+  sealer: Sealer;
+  /** Of GATEHOUSE_URL: `acme.com`, `localhost:8080`. */
+  authority: string;
+  plan: PlanName;
+  /** The REDSYN date that is current now. */
+  apiVersion: string;
+  checkEncKey: EncKeyCheck;
+  orgCreation?: 'anyone' | 'operator';
+}
+
+/** Who exists here. `lookups` is the `Directory` of the gates; the rest is what the wires offer people. */
+export interface Registry {
+  lookups: Lookups;
+  keyring: Keyring;
+  people: People;
+  nodes: Nodes;
+  agents: Agents;
+  entries: Entries;
+  facts: Facts;
+}
+
+export function createDirectory(options: DirectoryOptions): Registry {
+  const { db, clock, sealer, authority, plan, apiVersion, checkEncKey, orgCreation } = options;
+  const keyring = new Keyring({ db, clock, sealer, authority });
+  const lookups = new Lookups({ db, clock, authority });
+  const nodes = new Nodes({ db, clock, checkEncKey });
+  const people = new People({
+    db,
+    clock,
+    keyring,
+    nodes,
+    authority,
+    plan,
+    apiVersion,
+    ...(orgCreation !== undefined && { orgCreation }),
+  });
+  return {
+    lookups,
+    keyring,
+    people,
+    nodes,
+    agents: new Agents({ db, clock, keyring, people }),
+    entries: new Entries({ db, clock, keyring }),
+    facts: new Facts({ keyring, lookups, authority }),
+  };
+}
