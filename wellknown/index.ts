@@ -1,0 +1,144 @@
+import type { DidFacts, Facts } from '../src/directory/facts.ts';
+import type { Agent } from '../src/directory/types.ts';
+import { agentCard, type CardForm, frontDeskCard } from './agent-card.ts';
+import { agentsDocument } from './agents.ts';
+import { didDocument, type Place } from './did.ts';
+
+/** What the documents are made of. */
+export interface Sources {
+  readonly place: Place;
+  /** The handle of the primary org. */
+  readonly org: string;
+  readonly facts: Pick<Facts, 'instance' | 'owner' | 'defaultAgent' | 'agent'>;
+  /** The agent at the bare URL, public or not; null when there is none. */
+  frontDesk(): Promise<Agent | null>;
+  publicAgents(): Promise<readonly Agent[]>;
+}
+
+/** What a request may choose. */
+export interface Asked {
+  /** Values of the path's `{name}` segments. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly form: CardForm;
+}
+
+/** One public document. Null: there is nothing of that name that a stranger may know of. */
+export interface PublicDocument {
+  readonly paths: readonly string[];
+  readonly mediaType: string;
+  /** Seconds. What is no longer true is believed that long. */
+  readonly maxAge: number;
+  /** It depends on the `A2A-Version` that was asked for. */
+  readonly versioned: boolean;
+  readonly about: string;
+  build(sources: Sources, asked: Asked): Promise<object | null>;
+}
+
+const did = { mediaType: 'application/did+json', maxAge: 60, versioned: false };
+const card = { mediaType: 'application/json', maxAge: 60, versioned: true };
+const agents = ['/agents/{user}', '/orgs/{org}/agents/{user}'];
+
+/**
+ * An owner's DID document is there for every owner, since her key signs what her agents send. An agent's document and card are there only for
+ * agents that strangers may know of (listed, or open to `anyone`): of any other, a linked company learns through the link alone, and
+ * hidden and missing look the same (FED-06).
+ */
+export const publicDocuments: readonly PublicDocument[] = [
+  {
+    ...did,
+    paths: ['/.well-known/did.json'],
+    about: 'The DID document of this instance.',
+    build: async ({ place, facts }) => didDocument(place, await facts.instance()),
+  },
+  {
+    ...did,
+    paths: agents.map((path) => `${path}/did.json`),
+    about: 'The DID document of a person.',
+    build: async ({ place, facts }, { params }) => {
+      const owner = await facts.owner(orgOf(params), params.user ?? '');
+      return owner && didDocument(place, owner);
+    },
+  },
+  {
+    ...did,
+    paths: agents.map((path) => `${path}/agent/did.json`),
+    about: "The DID document of a person's default agent.",
+    build: async ({ place, facts }, { params }) => {
+      const agent = await facts.defaultAgent(orgOf(params), params.user ?? '');
+      return agent?.isPublic ? didDocument(place, agent) : null;
+    },
+  },
+  {
+    ...did,
+    paths: agents.map((path) => `${path}/{team}/{agent}/did.json`),
+    about: 'The DID document of an agent.',
+    build: async (sources, { params }) => {
+      const agent = await agentAt(sources, params);
+      return agent?.isPublic ? didDocument(sources.place, agent) : null;
+    },
+  },
+  {
+    mediaType: 'application/json',
+    maxAge: 60,
+    versioned: false,
+    paths: ['/.well-known/agents.json'],
+    about: 'The agents that this instance names to everybody.',
+    build: async ({ place, publicAgents }) => agentsDocument(place, await publicAgents()),
+  },
+  {
+    ...card,
+    paths: ['/.well-known/agent-card.json', '/.well-known/agent.json'],
+    about: 'The A2A card of the front desk.',
+    build: async (sources, { form }) => {
+      const agent = await sources.frontDesk();
+      const known = agent && (await factsOf(sources, agent));
+      const seen = known?.isPublic ? known : null;
+      return frontDeskCard(sources.place, sources.org, seen?.agent ?? null, didKeyOf(seen), form);
+    },
+  },
+  {
+    ...card,
+    paths: cardPaths(agents),
+    about: "The A2A card of a person's default agent.",
+    build: async (sources, { params, form }) => {
+      const { agent } = (await sources.facts.owner(orgOf(params), params.user ?? '')) ?? {};
+      const known = agent ? await factsOf(sources, agent) : null;
+      return known && cardOf(sources.place, known, form);
+    },
+  },
+  {
+    ...card,
+    paths: cardPaths(agents.map((path) => `${path}/{team}/{agent}`)),
+    about: 'The A2A card of an agent.',
+    build: async (sources, { params, form }) => {
+      const known = await agentAt(sources, params);
+      return known && cardOf(sources.place, known, form);
+    },
+  },
+];
+
+function cardPaths(bases: readonly string[]): string[] {
+  return bases.flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/agent-card.json`]);
+}
+
+function cardOf(place: Place, known: DidFacts, form: CardForm): object | null {
+  return known.isPublic && known.agent ? agentCard(place, known.agent, didKeyOf(known), form) : null;
+}
+
+function didKeyOf(known: DidFacts | null): string | null {
+  return known?.alsoKnownAs.find((name) => name.startsWith('did:key:')) ?? null;
+}
+
+function agentAt({ facts }: Sources, params: Asked['params']): Promise<DidFacts | null> {
+  const { user = '', team = '', agent = '' } = params;
+  return facts.agent(orgOf(params), { user, team, agent });
+}
+
+function factsOf({ facts }: Sources, { org, orgIsPrimary, user, team, handle }: Agent): Promise<DidFacts | null> {
+  return facts.agent(orgIsPrimary ? null : org, { user, team, agent: handle });
+}
+
+/** DIDs and paths leave the primary org out: there is one spelling. */
+function orgOf(params: Asked['params']): string | null {
+  return params.org ?? null;
+}
