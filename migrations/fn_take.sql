@@ -1,0 +1,233 @@
+-- Taking, acknowledging and releasing deliveries. Each function serves a whole batch of callers in one round trip.
+--
+-- Locks: first the mailboxes rows, in order of agent_id, then deliveries, which a take never waits for (SKIP LOCKED).
+--
+-- A lease holds from now until lease_until, but never further ahead than the longest lease that can be asked for: a lease that ends later
+-- was written by a clock that ran ahead, and would hide the message until that time came. So a clock that jumps back delays
+-- a leased message by the longest lease at most, and loses none. Queued rows (lease_until 0) are not touched by any jump.
+--
+-- Plans: statistics lag behind a queue, which is empty one minute and holds millions the next. So nothing here may scan or sort by guess:
+-- `agent_id >= a and agent_id <= a order by agent_id, id` is the order of one index only, and the settings of each function keep the
+-- planner from plans that are cheap while the table is small.
+
+-- Acknowledging looks up (agent, message id).
+create index if not exists deliveries_by_message_id on deliveries (agent_id, message_id);
+-- An index on lease columns would make each lease rewrite every index entry of the row (no HOT update). Worn-out rows are found by
+-- expires_at instead: the tenth lease moves it to the lease's end.
+drop index if exists deliveries_worn_out;
+
+-- items: [{i, agent, node, lease, max, bytes, reply}], at most one per agent. Times in milliseconds.
+-- For each item: its leased deliveries in order of id; or one row without id, with the next time at which looking again makes sense:
+-- the end of the earliest lease (wake_at), and whether a session waits for another node's ack (blocked).
+create or replace function take_deliveries(items json, now_ms bigint, longest_lease bigint)
+returns table (
+  i integer, id bigint, seq bigint, message_id text, kind text, from_addr text, reply_to text, envelope text, sig_payload text,
+  sig_node text, a2a text, created_at bigint, thread text, to_addr text, session integer, expires_at bigint, attempts integer,
+  lease_until bigint, more boolean, wake_at bigint, blocked boolean
+)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  t record;
+  d record;
+  v_limit integer;
+  v_read integer;
+  v_after bigint;
+  v_took integer;
+  v_taken integer[];
+  v_blocked boolean;
+  v_held integer[];
+  v_wake bigint;
+  p_i integer[] := '{}';
+  p_id bigint[] := '{}';
+  p_node text[] := '{}';
+  p_lease bigint[] := '{}';
+  p_bytes bigint[] := '{}';
+  p_more boolean[] := '{}';
+begin
+  perform 1 from mailboxes m
+    where m.agent_id = any (select x.agent from json_to_recordset(items) as x(agent text)) order by m.agent_id for update of m;
+
+  -- Every take is a heartbeat; written when the row does not say so yet.
+  update mailboxes m set last_seen = now_ms, node_id = x.node
+    from json_to_recordset(items) as x(agent text, node text)
+    where m.agent_id = x.agent
+      and (m.node_id is distinct from x.node or m.last_seen < now_ms - 5000 or m.last_seen > now_ms + 5000);
+
+  for t in
+    select * from json_to_recordset(items) as x(i integer, agent text, node text, lease bigint, max integer, bytes bigint, reply text)
+  loop
+    v_took := 0; v_blocked := false;
+    if t.reply is not null then
+      -- Answers to one request pass by the order of the session. OFFSET 0 keeps the look-up on the index of reply_to.
+      for d in
+        select w.id from (
+          select e.id from deliveries e
+            where e.agent_id = t.agent and e.reply_to = t.reply
+              and (e.lease_until <= now_ms or e.lease_until > now_ms + longest_lease) and e.expires_at > now_ms and e.attempts < 10
+              and (e.reserved_for is null or e.reserved_for = t.node)
+            offset 0) w
+          order by w.id limit t.max
+      loop
+        v_took := v_took + 1;
+        p_i := p_i || t.i; p_id := p_id || d.id; p_node := p_node || t.node; p_lease := p_lease || t.lease;
+        p_bytes := p_bytes || t.bytes;
+      end loop;
+    else
+      v_held := '{}'; v_after := 0; v_limit := t.max;
+      <<pages>>
+      loop
+        v_read := 0;
+        for d in
+          select e.id, e.session, e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease as is_leased from deliveries e
+            where (e.agent_id, e.id) > (t.agent, v_after) and e.agent_id <= t.agent
+              and case
+                when e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease
+                  then e.session is not null and e.lease_node <> t.node
+                else e.expires_at > now_ms and e.attempts < 10 and (e.reserved_for is null or e.reserved_for = t.node)
+              end
+            order by e.agent_id, e.id limit v_limit
+        loop
+          v_read := v_read + 1; v_after := d.id;
+          if d.is_leased then
+            if not d.session = any (v_held) then
+              v_held := v_held || d.session;
+            end if;
+          elsif d.session = any (v_held) then
+            v_blocked := true;
+          else
+            v_took := v_took + 1;
+            p_i := p_i || t.i; p_id := p_id || d.id; p_node := p_node || t.node; p_lease := p_lease || t.lease;
+            p_bytes := p_bytes || t.bytes;
+            exit pages when v_took = t.max;
+          end if;
+        end loop;
+        exit when v_read < v_limit;
+        v_limit := least(v_limit * 4, 1000);
+      end loop;
+    end if;
+
+    if v_took = 0 then
+      select min(e.lease_until) into v_wake from deliveries e
+        where e.agent_id >= t.agent and e.agent_id <= t.agent
+          and e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease and e.attempts < 10
+          and (e.reserved_for is null or e.reserved_for = t.node) and (t.reply is null or e.reply_to = t.reply);
+      i := t.i; id := null; wake_at := v_wake; blocked := v_blocked;
+      return next;
+    end if;
+    p_more := p_more || array_fill(v_took = t.max, array[v_took]);
+  end loop;
+
+  if cardinality(p_id) = 0 then
+    return;
+  end if;
+
+  return query
+    with held as materialized (
+      select e.id, e.message_seq from deliveries e where e.id = any (p_id) for update of e skip locked
+    ), sized as (
+      select p.i, h.id, p.node, p.lease, p.bytes, p.more,
+          sum(octet_length(m.envelope) + coalesce(octet_length(m.sig_payload), 0) + coalesce(octet_length(m.a2a), 0))
+            over (partition by p.i order by h.id) as total,
+          row_number() over (partition by p.i order by h.id) as n,
+          count(*) over (partition by p.i) as of
+        from unnest(p_i, p_id, p_node, p_lease, p_bytes, p_more) as p(i, id, node, lease, bytes, more)
+        join held h on h.id = p.id join messages m on m.seq = h.message_seq
+    ), leased as (
+      update deliveries e
+        set lease_until = now_ms + s.lease, lease_node = s.node, attempts = e.attempts + 1,
+            expires_at = case when e.attempts >= 9 then least(e.expires_at, now_ms + s.lease) else e.expires_at end
+        from sized s
+        where e.id = s.id and (s.n = 1 or s.total <= s.bytes)
+        returning s.i, s.more or s.n < s.of as more, e.*
+    )
+    select l.i, l.id, l.message_seq, l.message_id, m.kind, m.from_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a,
+        m.created_at, l.thread, l.to_addr, l.session, m.expires_at, l.attempts, l.lease_until, l.more, null::bigint, false
+      from leased l join messages m on m.seq = l.message_seq
+      order by l.i, l.id;
+end $$;
+
+-- What a take by `p_node` would find, without taking it: no lease, no heartbeat, no attempt.
+create or replace function peek_deliveries(
+  p_agent text, p_node text, p_reply text, p_max integer, p_bytes bigint, now_ms bigint, longest_lease bigint
+)
+returns table (
+  id bigint, seq bigint, message_id text, kind text, from_addr text, reply_to text, envelope text, sig_payload text,
+  sig_node text, a2a text, created_at bigint, thread text, to_addr text, session integer, expires_at bigint, attempts integer,
+  lease_until bigint
+)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+    select s.id, s.seq, s.message_id, s.kind, s.from_addr, s.reply_to, s.envelope, s.sig_payload, s.sig_node, s.a2a, s.created_at,
+        s.thread, s.to_addr, s.session, s.expires_at, s.attempts, s.lease_until
+      from (
+        select w.id, w.message_id, w.thread, w.to_addr, w.session, w.attempts, w.lease_until, m.expires_at, m.reply_to,
+            m.seq, m.kind, m.from_addr, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at,
+            sum(octet_length(m.envelope) + coalesce(octet_length(m.sig_payload), 0) + coalesce(octet_length(m.a2a), 0))
+              over (order by w.id) as total,
+            row_number() over (order by w.id) as n
+          from (
+            (select e.* from deliveries e
+              where p_reply is null and e.agent_id >= p_agent and e.agent_id <= p_agent
+                and (e.lease_until <= now_ms or e.lease_until > now_ms + longest_lease) and e.expires_at > now_ms and e.attempts < 10
+                and (e.reserved_for is null or e.reserved_for = p_node)
+              order by e.agent_id, e.id limit p_max)
+            union all
+            (select r.* from (
+                select e.* from deliveries e
+                  where p_reply is not null and e.agent_id = p_agent and e.reply_to = p_reply
+                    and (e.lease_until <= now_ms or e.lease_until > now_ms + longest_lease) and e.expires_at > now_ms and e.attempts < 10
+                    and (e.reserved_for is null or e.reserved_for = p_node)
+                  offset 0) r
+              order by r.id limit p_max)
+          ) w join messages m on m.seq = w.message_seq
+      ) s
+      where s.n = 1 or s.total <= p_bytes
+      order by s.id;
+end $$;
+
+-- items: [{i, agent, node, ids}]. Removes what the node took, and nobody else took since, and says which message ids those were.
+create or replace function ack_deliveries(items json)
+returns table (i integer, message_id text)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+    with held as materialized (
+      select x.i, e.id
+        from json_to_recordset(items) as x(i integer, agent text, node text, ids json)
+        cross join lateral json_array_elements_text(x.ids) as k(id)
+        join deliveries e on e.agent_id = x.agent and e.message_id = k.id and e.lease_node = x.node
+        order by e.id for update of e
+    )
+    delete from deliveries e using held h where e.id = h.id returning h.i, e.message_id;
+end $$;
+
+-- items: [{id, node, attempts, until}]. Undoes exactly those leases, the attempt too; answers whose they were.
+create or replace function release_deliveries(items json)
+returns table (agent_id text)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+    with held as materialized (
+      select e.id
+        from json_to_recordset(items) as x(id bigint, node text, attempts integer, until bigint)
+        join deliveries e on e.id = x.id and e.lease_node = x.node and e.attempts = x.attempts and e.lease_until = x.until
+        order by e.id for update of e
+    )
+    update deliveries e set lease_until = 0, lease_node = null, attempts = e.attempts - 1, expires_at = m.expires_at
+      from held h, messages m
+      where e.id = h.id and m.seq = e.message_seq
+      returning e.agent_id;
+end $$;
