@@ -61,12 +61,14 @@ export class Entries {
     return store.agentsOfOrg(this.#deps.db, { orgId, after, limit: PAGE });
   }
 
-  async *everyAgentOfOrg(orgId: string): AsyncGenerator<Agent> {
+  /** All of them. */
+  async everyAgentOfOrg(orgId: string): Promise<Agent[]> {
+    const all: Agent[] = [];
     for (let after = ''; ; ) {
       const page = await this.agentsOfOrg(orgId, after);
-      yield* page;
+      all.push(...page);
       const last = page.at(-1);
-      if (!last || page.length < PAGE) return;
+      if (!last || page.length < PAGE) return all;
       after = agentPath(last);
     }
   }

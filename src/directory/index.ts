@@ -6,7 +6,7 @@ import { Entries } from './entries.ts';
 import { Facts } from './facts.ts';
 import { Keyring } from './keyring.ts';
 import { Lookups } from './lookups.ts';
-import { type EncKeyCheck, Nodes } from './nodes.ts';
+import { Nodes } from './nodes.ts';
 import { People } from './people.ts';
 import type { PlanName } from './plans.ts';
 
@@ -20,7 +20,6 @@ export interface DirectoryOptions {
   plan: PlanName;
   /** The REDSYN date that is current now. */
   apiVersion: string;
-  checkEncKey: EncKeyCheck;
   orgCreation?: 'anyone' | 'operator';
 }
 
@@ -36,10 +35,10 @@ export interface Registry {
 }
 
 export function createDirectory(options: DirectoryOptions): Registry {
-  const { db, clock, sealer, authority, plan, apiVersion, checkEncKey, orgCreation } = options;
+  const { db, clock, sealer, authority, plan, apiVersion, orgCreation } = options;
   const keyring = new Keyring({ db, clock, sealer, authority });
   const lookups = new Lookups({ db, clock, authority });
-  const nodes = new Nodes({ db, clock, checkEncKey });
+  const nodes = new Nodes({ db, clock });
   const people = new People({
     db,
     clock,

@@ -1,9 +1,10 @@
 import type { Db, Queryable } from '../db/types.ts';
 import { importKey } from '../identity/algorithms.ts';
 import { fromBase64url } from '../identity/encoding.ts';
+import { readEncryptionKey } from '../identity/redsyn-cipher.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId, newToken, sha256 } from '../lib/ids.ts';
-import { type Refusal, refuse } from '../lib/refusal.ts';
+import { Refusal, refuse } from '../lib/refusal.ts';
 import * as store from './nodes/store.ts';
 import type { NodeIdentity } from './types.ts';
 
@@ -23,13 +24,9 @@ export interface KeyRegistration {
   rotate: boolean;
 }
 
-/** Checks an `enc_key` and its `enc_sig` (REDSYN "Cifrado de extremo a extremo"); a string says what is wrong. */
-export type EncKeyCheck = (publicKey: string, encKey: string, encSig: string) => string | undefined;
-
 export interface NodesDeps {
   db: Db;
   clock: Clock;
-  checkEncKey: EncKeyCheck;
 }
 
 /** Nodes per person; a token that is no longer needed is revoked. */
@@ -85,8 +82,8 @@ export class Nodes {
       return invalid(key.encKey === null ? 'enc_key' : 'enc_sig', 'is missing: `enc_key` and `enc_sig` come together');
     }
     if (key.encKey !== null && key.encSig !== null) {
-      const fault = this.#deps.checkEncKey(key.publicKey, key.encKey, key.encSig);
-      if (fault !== undefined) return invalid('enc_key', `is not accepted: ${fault}`);
+      const point = readEncryptionKey(key.encKey, key.encSig, imported);
+      if (point instanceof Refusal) return point;
     }
     const { db, clock } = this.#deps;
     const done = await store.setNodeKey(db, { nodeId: node.nodeId, ...key, now: clock.now() });

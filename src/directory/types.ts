@@ -85,9 +85,10 @@ export interface SessionSummary {
 /** An agent as `GET /directory` and `GET /agents/…` show it; also what one gateway tells another. */
 export interface DirectoryEntry {
   address: string;
-  did: string;
+  /** Not told of agents behind a linked gateway. */
+  did?: string;
   description: string;
-  adapter: string;
+  adapter?: string;
   online: boolean;
   last_seen: number | null;
   node: string | null;

@@ -200,6 +200,6 @@ export async function usage(
   const sql = `select
       (select coalesce(sum(used), 0)::int from quota_days where org_id = $1 and day = $2) as messages,
       (select count(*)::int from agents where org_id = $1) as agents,
-      (select count(*)::int from links where org_id = $1 and not ended) as links`;
+      (select count(*)::int from links where org_id = $1 and our_want > 0) as links`;
   return (await db.query<{ messages: number; agents: number; links: number }>(sql, [orgId, day])).rows[0]!;
 }
