@@ -15,7 +15,10 @@ export interface Inbound {
   operation: Operation;
   /** The HTTP request that carried it: the proofs are in its headers and bytes. */
   request: HttpRequest;
-  /** For `message`: the envelope, in REDSYN form whatever the wire. `from`, `to` and `thread` are claims and requests. */
+  /**
+   * For `message`: the envelope, in REDSYN form whatever the wire. `from`, `to` and `thread` are claims and requests. An `id` or `from` of ''
+   * is one that the wire's form does not have: an id is made, the sender is whoever the proof names.
+   */
   envelope?: Envelope;
   /** The envelope's text as it arrived, byte for byte. */
   envelopeText?: string;
@@ -27,6 +30,8 @@ export interface Inbound {
   thread?: string;
   /** The sender claims to be this DID (Confer `from`, muretai `from`). */
   claimedDid?: string;
+  /** How answers reach the asker: put into its inbox (here, or at its own gateway), or it polls a task. */
+  answers: 'inbox' | 'poll';
   /** Whether a repeat of the id gives the first result (design §5: REDSYN always; plain A2A only when asked). */
   idempotent: boolean;
 }

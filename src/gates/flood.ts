@@ -1,0 +1,66 @@
+import { type Refusal, refuse } from '../lib/refusal.ts';
+import type { Arrived, Called, Claimed, Gate, Tools } from './facts.ts';
+
+/**
+ * Too much from this address? Asked before anything is parsed. A caller with a bearer token is not counted here: while its token is good
+ * it is no stranger, and a bad one counts when it failed (`noteFailure`).
+ */
+export const floodByAddress: Gate<Arrived, object> = async ({ inbound }, { flood, rates }) => {
+  if (/^bearer /i.test(inbound.request.headers.get('authorization') ?? '')) return {};
+  const key = `address ${neighbourhood(inbound.request.ip)}`;
+  flood.windows.add(key);
+  return flood.windows.count(key) > rates.ip ? tooMuch(flood) : {};
+};
+
+/**
+ * Too much in this name? Asked before a token is looked up or a DID document fetched. A domain is refused by what it *proved* to have sent;
+ * what was only claimed and failed counts per address and domain, so a stranger cannot use up somebody else's budget, and a key that
+ * proved itself lately passes even beside a stranger at the same address.
+ */
+export const floodByClaim: Gate<Arrived & Claimed, object> = async ({ inbound, column, claim }, { flood, rates }) => {
+  if (claim.kind === 'none') return {};
+  if (claim.kind === 'signature' && flood.windows.count(domainKey(column, claim.domain)) >= rates.peer)
+    return tooMuch(flood);
+  const limit = claim.kind === 'token' ? rates.ip : rates.peer;
+  const failed = flood.windows.count(failureKey(inbound.request.ip, claim));
+  return failed >= limit && !flood.proven.has(claim.name) ? tooMuch(flood) : {};
+};
+
+/** Too much from this domain, now that it is known to be it? Messages, reads and calls between instances have a budget each. */
+export const floodByDomain: Gate<Arrived & Claimed & Called, object> = async (facts, { flood, rates }) => {
+  const { claim, principal, column } = facts;
+  if (claim.kind !== 'none') flood.proven.set(claim.name, true);
+  if (principal.kind !== 'signer') return {};
+  const key = domainKey(column, principal.domain);
+  flood.windows.add(key);
+  return flood.windows.count(key) > rates.peer ? tooMuch(flood) : {};
+};
+
+/** A proof did not hold: it counts against the address that sent it. */
+export function noteFailure({ inbound, claim }: Arrived & Claimed, { flood }: Tools): void {
+  if (claim.kind === 'none') return;
+  flood.windows.add(failureKey(inbound.request.ip, claim));
+  if (claim.kind === 'token') flood.windows.add(`address ${neighbourhood(inbound.request.ip)}`);
+}
+
+function tooMuch(flood: Tools['flood']): Refusal {
+  return refuse('rate_limited', undefined, { retryAfter: flood.windows.secondsLeft });
+}
+
+function domainKey(column: Arrived['column'], domain: string): string {
+  return `domain ${column === 'read' || column === 'instance' ? column : 'message'} ${domain}`;
+}
+
+function failureKey(ip: string, claim: Exclude<Claimed['claim'], { kind: 'none' }>): string {
+  return `failed ${neighbourhood(ip)} ${claim.kind === 'token' ? '' : claim.domain}`;
+}
+
+/** One IPv6 customer has a /64 of addresses; an IPv4 address stands for itself. */
+function neighbourhood(ip: string): string {
+  if (!ip.includes(':')) return ip;
+  const [head = '', tail] = ip.split('::');
+  const groups = head.split(':');
+  const behind = tail === undefined ? [] : tail.split(':');
+  const zeros = tail === undefined ? 0 : Math.max(8 - groups.length - behind.length, 0);
+  return [...groups, ...Array<string>(zeros).fill('0'), ...behind].slice(0, 4).join(':');
+}

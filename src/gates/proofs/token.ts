@@ -1,0 +1,20 @@
+import { sha256Hex } from '../../lib/ids.ts';
+import { type Refusal, refuse } from '../../lib/refusal.ts';
+import type { Called, Claim, Tools } from '../facts.ts';
+
+/** The token of an `Authorization: Bearer …` header; undefined when there is no such header, null when it is malformed. */
+export function bearerToken(authorization: string | undefined): string | null | undefined {
+  if (authorization === undefined || !/^bearer(\s|$)/i.test(authorization)) return undefined;
+  return /^bearer +([A-Za-z0-9._~+/=-]{1,512}) *$/i.exec(authorization)?.[1] ?? null;
+}
+
+export function claimToken(token: string): Claim {
+  return { kind: 'token', name: `token ${sha256Hex(token)}`, token };
+}
+
+export async function proveToken(token: string, { directory }: Tools): Promise<Called | Refusal> {
+  // Tokens of other kinds (`rsk_`, `rsw_`) speak for other things than a node.
+  const node = token.startsWith('ghn_') ? await directory.nodeByToken(token) : null;
+  if (!node) return refuse('unauthenticated', 'That token is not known here: it was revoked, or belongs elsewhere.');
+  return { principal: { kind: 'node', node }, proof: null };
+}

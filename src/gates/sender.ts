@@ -1,0 +1,121 @@
+import { addressOfDid, agentDid, ownerDid, readDid } from '../directory/dids.ts';
+import { authorityOf, namesAuthority, readAddress } from '../directory/names.ts';
+import type { Address, Agent, Member, NodeIdentity } from '../directory/types.ts';
+import type { Principal } from '../exchange/sender.ts';
+import { isAtOrBelow, parseDid } from '../identity/did.ts';
+import { Refusal, refuse } from '../lib/refusal.ts';
+import type { Arrived, Called, LocalSender, Placed, Tools } from './facts.ts';
+import { unseen } from './unseen.ts';
+
+type Signer = Extract<Principal, { kind: 'signer' }>;
+export type PlacedSender = Pick<Placed, 'sender' | 'names' | 'links'>;
+
+/** Who of the principal's own is speaking. Refusals: `sender_mismatch`, `invalid_field`; `address_not_found` for an org without a link. */
+export async function placeSender(facts: Arrived & Called, tools: Tools): Promise<PlacedSender | Refusal> {
+  const { principal } = facts;
+  switch (principal.kind) {
+    case 'node':
+      return ownAgent(principal.node, facts, tools);
+    case 'signer':
+      return speaker(principal, facts, tools);
+    case 'did-key':
+      return asItself(principal.did, '', principal.did);
+    case 'anonymous':
+      return { sender: { kind: 'anonymous', address: 'anonymous' }, names: [], links: null };
+  }
+}
+
+async function ownAgent(node: NodeIdentity, { inbound }: Arrived, tools: Tools): Promise<PlacedSender | Refusal> {
+  const { directory } = tools;
+  const from = inbound.envelope?.from ?? '';
+  const member = node.members.find(({ orgId }) => orgId === inbound.addressee?.orgId) ?? node.members[0];
+  if (!member) return refuse('forbidden', 'Join an organisation first: nobody can be answered who is in none.');
+  if (from === '') {
+    const agent = await directory.defaultAgent(member.id);
+    if (!agent && inbound.answers === 'inbox') return mismatch('Announce an agent first: answers need an inbox.');
+    const address = agent?.address ?? `${member.org}/agents/${member.handle}/agent`;
+    return local({ kind: 'local', member, agent, address }, tools);
+  }
+  const agent = from.startsWith('did:') ? await directory.agentByDid(from) : await agentNamed(from, member, tools);
+  if (agent instanceof Refusal) return agent;
+  const owner = node.members.find(({ id }) => id === agent?.memberId);
+  // Somebody else's agent and none at all are one answer.
+  if (!agent || !owner) return mismatch('`from` must be one of your own announced agents.');
+  return local({ kind: 'local', member: owner, agent, address: agent.address + sessionOf(from) }, tools);
+}
+
+/** "La respuesta vuelve a esa sesión": the sender's own session stays with its address. */
+function sessionOf(from: string): string {
+  return /#s[1-9]\d{0,8}$/.exec(from)?.[0] ?? '';
+}
+
+/** A short form is read from the seat of the person's default agent (REDSYN "Direcciones"). */
+async function agentNamed(from: string, member: Member, { directory }: Tools): Promise<Agent | null | Refusal> {
+  const isShort = from.split('/').length < 4;
+  const seat = isShort ? await directory.defaultAgent(member.id) : null;
+  const address = readAddress(from, { field: 'from', ...(seat && { seat }) });
+  return address instanceof Refusal ? address : directory.agentAt({ ...address, session: null });
+}
+
+async function local(sender: LocalSender, { directory, self }: Tools): Promise<PlacedSender> {
+  const { member, agent } = sender;
+  const isPrimary = agent?.orgIsPrimary ?? (await directory.orgById(member.orgId))?.isPrimary ?? false;
+  const owner = { org: isPrimary ? null : member.org, user: member.handle };
+  const own = ownerDid(self.domain, owner);
+  const names = agent ? [agentDid(self.domain, { ...owner, team: agent.team, agent: agent.handle }), own] : [own];
+  return { sender, names, links: null };
+}
+
+/** Design §4 "Two doors": an address is an org's, a DID is somebody's own. */
+async function speaker(signer: Signer, { inbound, column }: Arrived, tools: Tools): Promise<PlacedSender | Refusal> {
+  const from = inbound.envelope?.from ?? '';
+  const claimed = inbound.claimedDid ?? (from.startsWith('did:') || from === '' ? from || signer.did : undefined);
+  if (claimed !== undefined) {
+    if (parseDid(claimed, { allowIp: true }) instanceof Refusal)
+      return mismatch('The sender is no DID.', 'invalid_field');
+    const both = from.startsWith('did:') ? [claimed, from] : [claimed];
+    return both.every((did) => isAtOrBelow(did, signer.did))
+      ? asItself(signer.did, signer.domain, claimed)
+      : mismatch();
+  }
+  const address = readAddress(from, { field: 'from' });
+  if (address instanceof Refusal) return address;
+  const active = (await tools.federation.linksWithDomain(signer.domain)).filter(({ state }) => state === 'active');
+  if (active.length === 0) return unseen();
+  const links = active.filter(
+    ({ peerHandle }) => address.org === peerHandle || namesAuthority(address.org, signer.domain),
+  );
+  if (links.length === 0) return mismatch();
+  const at = { domain: signer.domain, address: from };
+  if (signer.isInstance) {
+    const isNotice = column === 'answer' && inbound.envelope?.kind === 'reply' && inbound.envelope.error === true;
+    if (!isNotice) return mismatch("The instance's key speaks for no agent. Sign with the key of the agent's owner.");
+    return { sender: { kind: 'relay', ...at, linkId: links[0]!.id }, names: [signer.did], links };
+  }
+  if (!isBeneath(address, signer.did)) return mismatch();
+  const names = [...new Set([didBeneath(address, signer.did), signer.did])];
+  return { sender: { kind: 'peer', did: signer.did, ...at, peerId: null, linkId: links[0]!.id }, names, links };
+}
+
+function asItself(signer: string, domain: string, claimed: string): PlacedSender {
+  const address = addressOfDid(claimed) ?? claimed;
+  const names = [...new Set([claimed, signer])];
+  return { sender: { kind: 'peer', did: signer, domain, address, peerId: null, linkId: null }, names, links: null };
+}
+
+/** An owner's DID stands above every agent of that user; an agent's own DID is that agent alone. */
+function isBeneath({ org, user, team, agent }: Address, did: string): boolean {
+  const name = readDid(did);
+  if (!name || name.kind === 'instance' || name.user !== user) return false;
+  // A DID of the primary org does not say the org's handle; the link of that domain did.
+  if (name.org !== null && name.org !== org && authorityOf(org) === null) return false;
+  return name.kind !== 'agent' || (name.team === team && name.agent === agent);
+}
+
+function didBeneath({ team, agent }: Address, did: string): string {
+  return readDid(did)?.kind === 'owner' ? `${did}:${team}:${agent}` : did;
+}
+
+function mismatch(words?: string, code: 'sender_mismatch' | 'invalid_field' = 'sender_mismatch'): Refusal {
+  return refuse(code, words, code === 'invalid_field' ? { data: { field: 'from' } } : {});
+}
