@@ -18,7 +18,10 @@ export type Target =
         mayOpen: boolean;
       };
     }
-  /** A request to an agent behind a linked gateway. `peerId`: its owner's DID; `domain`: where it is sent. */
+  /**
+   * A request to an agent behind a linked gateway. `address`: with the peer's handle and without session, however `to` was written; `domain`:
+   * where it is sent; `peerId`: the peer row of its owner's DID.
+   */
   | { kind: 'remote'; address: string; domain: string; linkId: string; peerId: string }
   /** A progress or reply: it goes to whoever asked. */
   | { kind: 'asker'; exchangeId: string };
@@ -30,7 +33,7 @@ export interface Admission {
   envelopeText: string;
   a2aText: string | null;
   sender: Sender;
-  /** 'm:<member id>', 'p:<peer id>', 'system' or 'anonymous:<random>': scopes the message id, and takes part in conversations. */
+  /** 'm:<member id>', 'p:<peer id>', 'relay:<domain>' or 'anonymous:<random>': scopes the message id, and takes part in conversations. */
   senderKey: string;
   target: Target;
   /** The node signature that was verified, or null. */

@@ -1,5 +1,5 @@
 import { ownerDid, ownerOfDid, readDid } from '../directory/dids.ts';
-import { readAddress, type Seat, withoutSession } from '../directory/names.ts';
+import { formatAddress, readAddress, type Seat, withoutSession } from '../directory/names.ts';
 import type { Address, Agent } from '../directory/types.ts';
 import type { ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
@@ -50,8 +50,17 @@ async function behindLink(
   const peer = address?.org ?? readDid(to)?.authority;
   const link = peer === undefined ? null : await federation.link(member.orgId, peer);
   if (!link?.peerDomain || link.state !== 'active') return unseen();
-  const peerId = address ? ownerDid(link.peerDomain, { org: null, user: address.user }) : ownerOfDid(to);
-  return peerId === null ? unseen() : { kind: 'remote', address: to, domain: link.peerDomain, linkId: link.id, peerId };
+  const { peerDomain: domain, peerHandle, peerOrg, peerIsPrimary, id: linkId } = link;
+  const name = address ?? readDid(to);
+  if (!name || !('user' in name)) return unseen();
+  const owner = ownerDid(domain, { org: peerIsPrimary ? null : (peerOrg ?? peerHandle), user: name.user });
+  if (!address && ownerOfDid(to) !== owner) return unseen();
+  // In one spelling and without its session, so that the answer finds its exchange; what leaves keeps `to` as it was written.
+  const plain =
+    'team' in name
+      ? formatAddress({ org: peerHandle, team: name.team, user: name.user, agent: name.agent, session: null })
+      : to;
+  return { kind: 'remote', address: plain, domain, linkId, owner };
 }
 
 /** The exchange that a progress or reply belongs to. Only who was asked may answer, from the agent that was asked. */

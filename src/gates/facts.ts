@@ -65,7 +65,8 @@ export interface Placed {
 
 export type Addressed =
   | { kind: 'agent'; agent: Agent; session: number | 'new' | null }
-  | { kind: 'remote'; address: string; domain: string; linkId: string; peerId: string }
+  /** `owner`: the DID of whose agent it is. */
+  | { kind: 'remote'; address: string; domain: string; linkId: string; owner: string }
   /** `asker`: the local agent that asked, or null when the asker lives elsewhere. */
   | { kind: 'asker'; exchange: ExchangeRef; asker: Agent | null };
 

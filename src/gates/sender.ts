@@ -1,7 +1,8 @@
 import { addressOfDid, agentDid, ownerDid, readDid } from '../directory/dids.ts';
-import { authorityOf, namesAuthority, readAddress } from '../directory/names.ts';
+import { formatAddress, namesAuthority, readAddress } from '../directory/names.ts';
 import type { Address, Agent, Member, NodeIdentity } from '../directory/types.ts';
 import type { Principal } from '../exchange/sender.ts';
+import type { Link } from '../federation/types.ts';
 import { isAtOrBelow, parseDid } from '../identity/did.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import type { Arrived, Called, LocalSender, Placed, Tools } from './facts.ts';
@@ -83,18 +84,25 @@ async function speaker(signer: Signer, { inbound, column }: Arrived, tools: Tool
   const active = (await tools.federation.linksWithDomain(signer.domain)).filter(({ state }) => state === 'active');
   if (active.length === 0) return unseen();
   const links = active.filter(
-    ({ peerHandle }) => address.org === peerHandle || namesAuthority(address.org, signer.domain),
+    ({ peerHandle, peerIsPrimary }) =>
+      address.org === peerHandle || (peerIsPrimary && namesAuthority(address.org, signer.domain)),
   );
   if (links.length === 0) return mismatch();
-  const at = { domain: signer.domain, address: from };
+  // In one spelling, so that an answer finds its exchange whichever of them the asker used.
+  const at = { domain: signer.domain, address: formatAddress({ ...address, org: links[0]!.peerHandle }) };
   if (signer.isInstance) {
     const isNotice = column === 'answer' && inbound.envelope?.kind === 'reply' && inbound.envelope.error === true;
     if (!isNotice) return mismatch("The instance's key speaks for no agent. Sign with the key of the agent's owner.");
     return { sender: { kind: 'relay', ...at, linkId: links[0]!.id }, names: [signer.did], links };
   }
-  if (!isBeneath(address, signer.did)) return mismatch();
+  const own = links.filter((link) => isBeneath(address, signer.did, link));
+  if (own.length === 0) return mismatch();
   const names = [...new Set([didBeneath(address, signer.did), signer.did])];
-  return { sender: { kind: 'peer', did: signer.did, ...at, peerId: null, linkId: links[0]!.id }, names, links };
+  return {
+    sender: { kind: 'peer', did: signer.did, ...at, peerId: null, linkId: own[0]!.id },
+    names,
+    links: own,
+  };
 }
 
 function asItself(signer: string, domain: string, claimed: string): PlacedSender {
@@ -104,11 +112,10 @@ function asItself(signer: string, domain: string, claimed: string): PlacedSender
 }
 
 /** An owner's DID stands above every agent of that user; an agent's own DID is that agent alone. */
-function isBeneath({ org, user, team, agent }: Address, did: string): boolean {
+function isBeneath({ user, team, agent }: Address, did: string, { peerIsPrimary, peerOrg, peerHandle }: Link): boolean {
   const name = readDid(did);
   if (!name || name.kind === 'instance' || name.user !== user) return false;
-  // A DID of the primary org does not say the org's handle; the link of that domain did.
-  if (name.org !== null && name.org !== org && authorityOf(org) === null) return false;
+  if (name.org !== (peerIsPrimary ? null : (peerOrg ?? peerHandle))) return false;
   return name.kind !== 'agent' || (name.team === team && name.agent === agent);
 }
 

@@ -22,8 +22,10 @@ export const thread: Gate<Arrived & Placed & Consented, Threaded> = async (facts
         target: { kind: 'asker', exchangeId: addressed.exchange.id },
         thread: asked ?? addressed.exchange.requestId,
       };
-    case 'remote':
-      return { target: addressed, thread: asked ?? envelope.id };
+    case 'remote': {
+      const { owner, ...target } = addressed;
+      return { target: { ...target, peerId: await tools.federation.peerId(owner) }, thread: asked ?? envelope.id };
+    }
     case 'agent':
       return bind(addressed, asked, facts, tools);
   }
