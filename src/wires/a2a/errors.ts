@@ -1,0 +1,182 @@
+import { type Refusal, type RefusalCode, refuse } from '../../lib/refusal.ts';
+
+/** What a JSON-RPC answer says instead of a result. */
+export interface RpcError {
+  code: number;
+  message: string;
+  data: object[];
+  /** HTTP status and headers of the answer. */
+  status: number;
+  headers: Record<string, string>;
+}
+
+interface Row {
+  /** JSON-RPC code: JSON-RPC's own, A2A's (§5.4 of the specification), or -32000 for what only this gateway says. */
+  rpc: number;
+  /** `reason` of ErrorInfo: the A2A error's name where there is one. */
+  reason: string;
+  /** Errors ride on HTTP 200 (§9.5) but where HTTP itself has something to say to the client or to a proxy. */
+  status?: number;
+}
+
+const GATEWAY = -32000;
+const PARSE = -32700;
+const INVALID_REQUEST = -32600;
+const INVALID_PARAMS = -32602;
+const TASK_NOT_FOUND = -32001;
+const PUSH_NOT_SUPPORTED = -32003;
+const UNSUPPORTED = -32004;
+
+const unauthenticated: Row = { rpc: GATEWAY, reason: 'UNAUTHENTICATED', status: 401 };
+const denied: Row = { rpc: GATEWAY, reason: 'PERMISSION_DENIED' };
+
+/** A2A has no error for a refused sender, so ErrorInfo's `metadata.code` tells which refusal it was, and clients of ours read it back from there. */
+const table: Record<RefusalCode, Row> = {
+  malformed_request: { rpc: INVALID_REQUEST, reason: 'INVALID_REQUEST' },
+  malformed_json: { rpc: PARSE, reason: 'PARSE_ERROR' },
+  duplicate_key: { rpc: PARSE, reason: 'PARSE_ERROR' },
+  unsupported_media_type: { rpc: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED' },
+  payload_too_large: { rpc: INVALID_REQUEST, reason: 'PAYLOAD_TOO_LARGE', status: 413 },
+  invalid_field: { rpc: INVALID_PARAMS, reason: 'INVALID_ARGUMENT' },
+  not_found: { rpc: TASK_NOT_FOUND, reason: 'TASK_NOT_FOUND' },
+  method_not_allowed: { rpc: INVALID_REQUEST, reason: 'METHOD_NOT_ALLOWED', status: 405 },
+  unknown_version: { rpc: -32009, reason: 'VERSION_NOT_SUPPORTED' },
+
+  unauthenticated,
+  signature_missing: unauthenticated,
+  signature_malformed: unauthenticated,
+  signature_invalid: unauthenticated,
+  signature_failed: unauthenticated,
+  signature_stale: unauthenticated,
+  signature_replayed: unauthenticated,
+  digest_mismatch: unauthenticated,
+  invalid_did: unauthenticated,
+  did_resolution_failed: unauthenticated,
+  key_not_found: unauthenticated,
+  key_not_authorized: unauthenticated,
+  unsupported_key: unauthenticated,
+  envelope_signature_invalid: unauthenticated,
+  capability_invalid: unauthenticated,
+  sender_mismatch: denied,
+
+  rate_limited: { rpc: GATEWAY, reason: 'RATE_LIMITED', status: 429 },
+  forbidden: denied,
+  address_not_found: { rpc: INVALID_PARAMS, reason: 'ADDRESS_NOT_FOUND' },
+  pending_connection: { rpc: GATEWAY, reason: 'PENDING_CONNECTION' },
+  pending_approval: { rpc: GATEWAY, reason: 'PENDING_APPROVAL' },
+  policy_denied: denied,
+  quota_exceeded: { rpc: GATEWAY, reason: 'QUOTA_EXCEEDED' },
+  conflict: { rpc: GATEWAY, reason: 'CONFLICT' },
+  exchange_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
+  session_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
+
+  unreachable: { rpc: GATEWAY, reason: 'UNREACHABLE' },
+  expired: { rpc: GATEWAY, reason: 'EXPIRED' },
+  internal: { rpc: -32603, reason: 'INTERNAL', status: 500 },
+};
+
+/** Reasons that A2A or google.rpc define; the rest are this gateway's own words. */
+const own = new Set([
+  'PENDING_CONNECTION',
+  'PENDING_APPROVAL',
+  'QUOTA_EXCEEDED',
+  'CONFLICT',
+  'UNREACHABLE',
+  'EXPIRED',
+  'ADDRESS_NOT_FOUND',
+]);
+
+/** What to do about a 401 (RFC 9110 §11.6.1, RFC 9421 §5.1). */
+const challenge = {
+  'www-authenticate': 'Bearer realm="gatehouse"',
+  'accept-signature': 'sig1=("@method" "@authority" "@path" "content-digest" "date");created;alg="ed25519"',
+};
+
+export function ofRefusal(refusal: Refusal): RpcError {
+  const row = table[refusal.code];
+  const status = row.status ?? 200;
+  return {
+    code: row.rpc,
+    message: refusal.words,
+    data: [errorInfo(row.reason, metadataOf(refusal)), ...violations(refusal)],
+    status,
+    headers: {
+      ...(status === 401 && challenge),
+      ...(refusal.retryAfter !== undefined && { 'retry-after': String(Math.ceil(refusal.retryAfter)) }),
+    },
+  };
+}
+
+/** §3.3.4: the client did not say that it knows the extension which it would need. 0.3 has no such error. */
+export function extensionRequired(uri: string, refusal: Refusal): RpcError {
+  return {
+    code: -32008,
+    message: `This agent is reached with the extension ${uri}, or with a bearer token of this instance.`,
+    data: [errorInfo('EXTENSION_SUPPORT_REQUIRED', { ...metadataOf(refusal), extension: uri })],
+    status: 200,
+    headers: {},
+  };
+}
+
+export function versionNotSupported(supported: readonly string[]): RpcError {
+  const words = `That A2A version is not spoken here. Spoken are: ${supported.join(', ')}.`;
+  const refusal = refuse('unknown_version', words, { data: { supported: supported.join(',') } });
+  return ofRefusal(refusal);
+}
+
+export function methodNotFound(words: string): RpcError {
+  return { code: -32601, message: words, data: [errorInfo('METHOD_NOT_FOUND', {})], status: 200, headers: {} };
+}
+
+export function unsupportedOperation(words: string): RpcError {
+  return {
+    code: UNSUPPORTED,
+    message: words,
+    data: [errorInfo('UNSUPPORTED_OPERATION', {})],
+    status: 200,
+    headers: {},
+  };
+}
+
+export function pushNotSupported(): RpcError {
+  const message = 'Push notifications are not supported here.';
+  return {
+    code: PUSH_NOT_SUPPORTED,
+    message,
+    data: [errorInfo('PUSH_NOTIFICATION_NOT_SUPPORTED', {})],
+    status: 200,
+    headers: {},
+  };
+}
+
+function metadataOf(refusal: Refusal): Record<string, string> {
+  return {
+    ...textual(refusal.data ?? {}),
+    code: refusal.code,
+    ...(refusal.gate !== undefined && { gate: refusal.gate }),
+    retryable: String(refusal.retryable),
+  };
+}
+
+/** ErrorInfo's metadata holds texts only (google.rpc.ErrorInfo). */
+function textual(data: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
+}
+
+function errorInfo(reason: string, metadata: Record<string, string>): object {
+  return {
+    '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+    reason,
+    domain: own.has(reason) ? 'gatehouse.dev' : 'a2a-protocol.org',
+    metadata,
+  };
+}
+
+function violations(refusal: Refusal): object[] {
+  const field = refusal.code === 'invalid_field' ? refusal.data?.field : undefined;
+  if (typeof field !== 'string') return [];
+  const fieldViolations = [{ field, description: refusal.words }];
+  return [{ '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations }];
+}
