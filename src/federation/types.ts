@@ -1,4 +1,6 @@
+import type { DirectoryEntry, NodeIdentity } from '../directory/types.ts';
 import type { Refusal } from '../lib/refusal.ts';
+import type { Sender } from '../outbox/types.ts';
 
 export interface Exposure {
   kind: 'agent' | 'pub' | 'sub';
@@ -17,6 +19,12 @@ export interface Link {
   /** The peer's authority, or null when the peer org lives on this instance. */
   peerDomain: string | null;
   peerOrgId: string | null;
+  /** What the peer org calls itself (equal to `peerHandle` unless that name was taken here), or null while it has not told. */
+  peerOrg: string | null;
+  /** The peer org is the primary one of its instance, so its domain names it too. */
+  peerIsPrimary: boolean;
+  /** How the peer writes our org, or null when it has not told. A `from` that it does not know us by is refused there. */
+  knownAs: string | null;
   state: LinkState;
   /** Only messages that their node signed may enter (default true). */
   signedOnly: boolean;
@@ -25,6 +33,8 @@ export interface Link {
   /** What this org exposes to the peer, and what the peer exposes to this org. */
   ours: readonly Exposure[];
   theirs: readonly Exposure[];
+  /** Grows with every change of the peer's side: the key for what is cached about it. */
+  theirRev: number;
 }
 
 export interface Contact {
@@ -42,6 +52,8 @@ export interface Federation {
   linkById(id: string): Promise<Link | null>;
   /** Every link of any org here to that authority. */
   linksWithDomain(domain: string): Promise<readonly Link[]>;
+  /** Every link of that org. */
+  linksOf(orgId: string): Promise<readonly Link[]>;
   /** The owner's contact for any of these DIDs (agent DID, signer DID), a blocked one first; null when there is none. */
   contact(owner: string, dids: readonly string[]): Promise<Contact | null>;
   isDomainBlocked(orgId: string, domain: string): Promise<boolean>;
@@ -57,7 +69,126 @@ export interface Federation {
   }): Promise<void>;
 }
 
-/** Whether `patterns` name the agent at `team/user/agent`. Pure; used by gates, directory views and topics. */
-export type ExposureTest = (exposures: readonly Exposure[], agentPath: string) => boolean;
+export interface LinkLogEntry {
+  /** Unix seconds. */
+  at: number;
+  /** `org/person`, the org as it is written here. */
+  by: string;
+  what: string;
+  detail: Record<string, unknown>;
+}
+
+/** A link as `GET /links` shows it (REDSYN "Organizaciones y enlaces", design §10). */
+export interface LinkView {
+  org: string;
+  other: string;
+  domain: string | null;
+  state: LinkState;
+  /** The handle of the side whose proposal waits for the other; null when none does. */
+  proposed_by: string | null;
+  exposes: readonly Exposure[];
+  exposed: readonly Exposure[];
+  /** What may enter from them. `ips` comma-separated; '' is any address. */
+  rules: { signed_only: boolean; ips: string };
+  /** What they said about their own rules; null when nothing. */
+  their_rules: { signed_only: boolean; ips: string } | null;
+  /** How the peer writes our org, when it cannot be by its handle. */
+  known_as: string | null;
+  /** Why the peer does not know our newest change yet; null when it does. */
+  problem: string | null;
+  /** The last 50 changes of both sides, newest last. */
+  log: readonly LinkLogEntry[];
+}
+
+/** What admins do with links. `org` and `other` as in the paths of REDSYN; the caller must be an admin of `org`. */
+export interface LinkOperations {
+  /**
+   * Proposes, or accepts what the other side proposed. `other`: a local org's handle, an authority, an https URL or a did:web, each optionally with an org
+   * that is not primary there (`host/org`, `did:web:host:orgs:org`), or the handle of an incoming proposal. Refusals: `forbidden`, `not_found`, `invalid_field`,
+   * `conflict` (the handle is taken here), `quota_exceeded` (403).
+   */
+  propose(caller: NodeIdentity, org: string, other: string): Promise<Outcome<LinkView>>;
+  expose(
+    caller: NodeIdentity,
+    org: string,
+    other: string,
+    change: { kind: string; pattern: string; on: boolean },
+  ): Promise<Outcome<LinkView>>;
+  /** A field that is left out stays as it is. */
+  rules(
+    caller: NodeIdentity,
+    org: string,
+    other: string,
+    change: { signedOnly?: boolean; ips?: readonly string[] | string },
+  ): Promise<Outcome<LinkView>>;
+  revoke(caller: NodeIdentity, org: string, other: string): Promise<Outcome<LinkView>>;
+  /** Of every org that the caller is in. */
+  list(caller: NodeIdentity): Promise<readonly LinkView[]>;
+  /**
+   * The peer at `domain`, proved to be calling, tells its side. Answers our side, or null while this org has not agreed, or does not exist: both
+   * look the same.
+   */
+  receive(domain: string, message: unknown): Promise<Outcome<{ side: object | null }>>;
+  /** Sends items of kind 'link'. */
+  readonly sender: Sender;
+}
+
+/** An exposed agent of a linked gateway, with its address as it is written here. */
+export interface RemoteAgent extends DirectoryEntry {
+  linkId: string;
+}
+
+/** `GET /agents/…/key` (REDSYN "Cifrado de extremo a extremo"). */
+export interface AgentKey {
+  node: string;
+  signing_key: string;
+  enc_key: string;
+  enc_sig: string;
+  fingerprint: string;
+}
+
+/** What linked gateways expose to an org here. Kept 60 s per link and revision; a revoked link shows nothing at once. */
+export interface RemoteDirectory {
+  /** All of them, merged; a peer that does not answer within 5 s adds what was last known, or nothing. */
+  agents(orgId: string): Promise<readonly RemoteAgent[]>;
+  /** `not_found`: hidden or missing, nobody can tell. `unreachable`: the peer did not answer. */
+  agent(link: Link, path: string): Promise<Outcome<RemoteAgent>>;
+  key(link: Link, path: string): Promise<Outcome<AgentKey>>;
+}
+
+/** The other side of it: what a linked gateway at `domain`, proved to be calling, may see. Hidden is missing: `not_found`, always the same. */
+export interface ExposedDirectory {
+  list(
+    domain: string,
+    q: { org: string; for: string },
+  ): Promise<Outcome<{ agents: readonly DirectoryEntry[]; truncated: boolean }>>;
+  agent(domain: string, q: { org: string; for: string }, path: string): Promise<Outcome<DirectoryEntry>>;
+  key(domain: string, q: { org: string; for: string }, path: string): Promise<Outcome<AgentKey>>;
+}
+
+export interface ConnectionRequest {
+  id: string;
+  owner: string;
+  peerDid: string;
+  peerDomain: string;
+  agentId: string | null;
+  firstMessage: string;
+  decision: 'pending' | 'allowed' | 'denied';
+  createdAt: number;
+  decidedAt: number | null;
+}
+
+/** The owner's side of consent. */
+export interface ConsentOperations {
+  /** Newest first, at most 50. */
+  listRequests(owner: string, decided?: boolean): Promise<readonly ConnectionRequest[]>;
+  /** The first decision counts; a later one changes nothing and answers what stands. Allowing makes the contact. */
+  decide(owner: string, requestId: string, decision: 'allow' | 'deny'): Promise<Outcome<ConnectionRequest>>;
+  addContact(owner: string, peerDid: string, alias?: string): Promise<Contact>;
+  setBlocked(owner: string, contactId: string, blocked: boolean): Promise<Outcome<Contact>>;
+  removeContact(owner: string, contactId: string): Promise<boolean>;
+  blockDomain(orgId: string, domain: string): Promise<void>;
+  unblockDomain(orgId: string, domain: string): Promise<boolean>;
+}
 
 export type Outcome<T> = T | Refusal;
