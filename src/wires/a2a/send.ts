@@ -98,8 +98,13 @@ async function carried(
     wire: 'a2a',
     operation: 'message',
     request,
-    // A tenant that names nobody is refused by the gates, and after they know who asks.
-    envelope: named && !named.agent ? { ...envelope, to: named.to } : envelope,
+    envelope: {
+      ...envelope,
+      // The gateway that carries it has given it one, which stands on the wrapping: what was signed cannot be changed.
+      id: envelope.id || message.messageId,
+      // A tenant that names nobody is refused by the gates, and after they know who asks.
+      ...(named && !named.agent && { to: named.to }),
+    },
     envelopeText: call.raw(redsynPath)!,
     ...(named?.agent && { addressee: named.agent }),
     ...(message.contextId !== undefined && { thread: message.contextId }),
