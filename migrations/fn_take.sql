@@ -1,6 +1,6 @@
 -- Taking, acknowledging and releasing deliveries. Each function serves a whole batch of callers in one round trip.
 --
--- Locks: first the mailboxes rows, in order of agent_id, then deliveries, which a take never waits for (SKIP LOCKED).
+-- Locks: first the mailboxes rows, in byte order of agent_id as acceptance has it, then deliveries, which a take never waits for (SKIP LOCKED).
 --
 -- A lease holds from now until lease_until, but never further ahead than the longest lease that can be asked for: a lease that ends later
 -- was written by a clock that ran ahead, and would hide the message until that time came. So a clock that jumps back delays
@@ -48,7 +48,7 @@ declare
   p_more boolean[] := '{}';
 begin
   perform 1 from mailboxes m
-    where m.agent_id = any (select x.agent from json_to_recordset(items) as x(agent text)) order by m.agent_id for update of m;
+    where m.agent_id = any (select x.agent from json_to_recordset(items) as x(agent text)) order by m.agent_id collate "C" for update of m;
 
   -- Every take is a heartbeat; written when the row does not say so yet.
   update mailboxes m set last_seen = now_ms, node_id = x.node
