@@ -59,7 +59,7 @@ export function agentRoutes(deps: AgentsDeps): Route[] {
         if (seen instanceof Refusal) return seen;
         if ('remote' in seen) {
           const agent = await deps.remote.agent(seen.remote, seen.path);
-          return agent instanceof Refusal ? agent : json(200, remoteEntry(agent));
+          return agent instanceof Refusal ? fromFar(agent) : json(200, remoteEntry(agent));
         }
         const [entry] = await entries.of([seen.agent], seen.audience, { sessions: true });
         return json(200, entry);
@@ -74,7 +74,7 @@ export function agentRoutes(deps: AgentsDeps): Route[] {
         if (seen instanceof Refusal) return seen;
         if ('remote' in seen) {
           const key = await deps.remote.key(seen.remote, seen.path);
-          return key instanceof Refusal ? key : json(200, key);
+          return key instanceof Refusal ? fromFar(key) : json(200, key);
         }
         const key = await nodes.keyOfListener(seen.agent.id);
         if (!key)
@@ -121,6 +121,11 @@ function toAnnouncement(body: z.infer<typeof announcement>) {
   };
 }
 
+/** One form of 404, whichever gateway it comes from. */
+function fromFar(refusal: Refusal): Refusal {
+  return refusal.status === 404 ? refuse('address_not_found') : refusal;
+}
+
 type Seen = { agent: Agent; audience: Audience } | { remote: Link; path: string };
 
 /** An agent that the caller may see. To outsiders hidden and missing are the same (FED-06); her own org is told what is wrong. */
@@ -147,7 +152,7 @@ async function find(
   }
   const links = await Promise.all(node.members.map((member) => federation.link(org.id, member.org)));
   const open = links.filter((link) => link?.state === 'active' && link.peerDomain === null);
-  const exposed = agent && open.some((link) => exposes(link!.ours, 'agent', agentPath(agent)));
+  const exposed = agent && open.some((link) => exposes(link!.ours, agentPath(agent)));
   if (!agent || !(exposed || isPublic(agent))) return refuse('address_not_found');
   return { agent, audience: { ...insider(node), outsider: node.members.map((member) => member.org) } };
 }
@@ -171,7 +176,7 @@ async function reachable(
       const theirs = await federation.link(mine.peerOrgId, member.org);
       if (theirs?.state !== 'active') continue;
       const agents = await entries.everyAgentOfOrg(mine.peerOrgId);
-      const exposed = agents.filter((agent) => exposes(theirs.ours, 'agent', agentPath(agent)));
+      const exposed = agents.filter((agent) => exposes(theirs.ours, agentPath(agent)));
       await add(exposed, { ...insider(node), outsider: [member.org] });
     }
   }

@@ -72,7 +72,7 @@ export function call<B>(
   };
 }
 
-/** The same for who has no token yet. */
+/** The same for a call whose caller is found out by its handler, or is nobody yet. */
 export function openCall<B>(body: BodyReader<B>, handler: (call: OpenCall<B>) => Promise<Answer>): Handler {
   return async (request) => {
     const asked = askedVersion(request);
@@ -82,6 +82,10 @@ export function openCall<B>(body: BodyReader<B>, handler: (call: OpenCall<B>) =>
     const query = new URLSearchParams(request.search);
     return finish(await handler({ request, params: request.params, query, body: value }), asked);
   };
+}
+
+export function callerOf(deps: Pick<CallDeps, 'identify'>, request: HttpRequest): Promise<Principal | Refusal> {
+  return deps.identify({ wire: 'redsyn', operation: 'read', request, answers: 'poll', idempotent: false });
 }
 
 /** The address that a path's `{org}/{team}/{user}/{agent}` spells. */

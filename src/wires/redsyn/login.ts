@@ -3,7 +3,7 @@ import type { Registry } from '../../directory/index.ts';
 import type { NodeRow } from '../../directory/nodes.ts';
 import type { Route } from '../../lib/http.ts';
 import { Refusal } from '../../lib/refusal.ts';
-import { type CallDeps, call, json, openCall } from './common.ts';
+import { type CallDeps, call, callerOf, json, openCall } from './common.ts';
 
 export interface LoginDeps extends CallDeps {
   registry: Pick<Registry, 'people' | 'nodes'>;
@@ -27,7 +27,10 @@ export function loginRoutes(deps: LoginDeps): Route[] {
       method: 'POST',
       path: '/redsyn/v1/login',
       about: 'A one-time code of an invitation for the token of a new node',
-      handler: openCall(login, async ({ body }) => {
+      handler: openCall(login, async ({ request, body }) => {
+        // Nobody has to be anybody yet; only the flood gate has a say.
+        const who = await callerOf(deps, request);
+        if (who instanceof Refusal && who.code === 'rate_limited') return who;
         const done = await people.login(body.code, body.node);
         if (done instanceof Refusal) return done;
         const { token, personId, email } = done;
