@@ -58,10 +58,9 @@ async function agentNamed(from: string, member: Member, { directory }: Tools): P
   return address instanceof Refusal ? address : directory.agentAt({ ...address, session: null });
 }
 
-async function local(sender: LocalSender, { directory, self }: Tools): Promise<PlacedSender> {
+function local(sender: LocalSender, { self }: Tools): PlacedSender {
   const { member, agent } = sender;
-  const isPrimary = agent?.orgIsPrimary ?? (await directory.orgById(member.orgId))?.isPrimary ?? false;
-  const owner = { org: isPrimary ? null : member.org, user: member.handle };
+  const owner = { org: member.orgIsPrimary ? null : member.org, user: member.handle };
   const own = ownerDid(self.domain, owner);
   const names = agent ? [agentDid(self.domain, { ...owner, team: agent.team, agent: agent.handle }), own] : [own];
   return { sender, names, links: null };
