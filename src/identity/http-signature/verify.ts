@@ -171,6 +171,7 @@ function readClaim(
   for (const item of items) {
     const component = readComponent(item);
     if (component instanceof Refusal) return component;
+    if (component.parameters.has('req')) return malformed(`${component.id} has no meaning in a request.`);
     components.push(component);
   }
   for (const [name, value] of parameters) {
