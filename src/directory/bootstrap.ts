@@ -11,6 +11,8 @@ import * as store from './people/store.ts';
 import type { People } from './people.ts';
 import type { Member } from './types.ts';
 
+export { firstAdmin } from './people/store.ts';
+
 export interface BootstrapOptions {
   /** Handle of the primary org (GATEHOUSE_ORG, or `handleOfAuthority`). Counts at the very first start. */
   org: string;

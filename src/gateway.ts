@@ -1,0 +1,277 @@
+import type { AddressInfo } from 'node:net';
+import { didDocument } from '../wellknown/did.ts';
+import type { Config } from './config.ts';
+import { keep, loadSecret, makeDataFolder } from './db/data-folder.ts';
+import { startEmbedded } from './db/embedded.ts';
+import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
+import { openPool } from './db/pool.ts';
+import { bootstrap } from './directory/bootstrap.ts';
+import { createDirectory } from './directory/index.ts';
+import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
+import { createExchange } from './exchange/index.ts';
+import { createFederation } from './federation/index.ts';
+import { createGateStore, createGates, type Gates } from './gates/index.ts';
+import { DidResolver } from './identity/resolver.ts';
+import { Sealer } from './identity/sealing.ts';
+import { type Clock, systemClock } from './lib/clock.ts';
+import { createFetch, type GuardedFetch } from './lib/fetch.ts';
+import { newId } from './lib/ids.ts';
+import { createLog, type Log, named } from './lib/log.ts';
+import { every } from './lib/loop.ts';
+import { Refusal } from './lib/refusal.ts';
+import { createMailbox } from './mailbox/index.ts';
+import { createOutbox } from './outbox/index.ts';
+import { createRedsynClient } from './wires/a2a/client.ts';
+import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
+import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
+import { federationRoutes } from './wires/federation/routes.ts';
+import { createFront } from './wires/front.ts';
+import { healthRoutes, Metrics } from './wires/health.ts';
+import { agentRoutes } from './wires/redsyn/agents.ts';
+import { currentVersion, renderRefusal as redsynRefusal } from './wires/redsyn/errors.ts';
+import { inboxRoutes } from './wires/redsyn/inbox.ts';
+import { linkRoutes } from './wires/redsyn/links.ts';
+import { loginRoutes } from './wires/redsyn/login.ts';
+import { meRoutes } from './wires/redsyn/me.ts';
+import { messageRoutes } from './wires/redsyn/messages.ts';
+import { orgRoutes } from './wires/redsyn/orgs.ts';
+import { checkEnvelope } from './wires/redsyn/parse.ts';
+import { wellknownRoutes } from './wires/wellknown.ts';
+
+/** What tests put in the place of the world. */
+export interface Overrides {
+  clock?: Clock;
+  fetch?: GuardedFetch;
+  log?: Log;
+}
+
+export interface Gateway {
+  /** The public base URL and the port that is listened on. */
+  readonly url: string;
+  readonly port: number;
+  readonly did: string;
+  readonly org: string;
+  /** The first admin, and her token when this very start made it. */
+  readonly admin: { readonly user: string; readonly newToken: string | null };
+  /** Takes nothing new, ends held polls with an empty list, lets work in flight end. A second call waits for the first. */
+  stop(): Promise<void>;
+}
+
+const poolSize = 12;
+const purgeEvery = 60_000;
+
+/** Config -> a running gateway. The one place that knows everybody; it decides nothing. */
+export async function startGateway(config: Config, overrides: Overrides = {}): Promise<Gateway> {
+  const undo: Array<() => Promise<unknown>> = [];
+  try {
+    return await build(config, overrides, undo);
+  } catch (error) {
+    for (const step of undo.reverse()) await step().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function build(config: Config, overrides: Overrides, undo: Array<() => Promise<unknown>>): Promise<Gateway> {
+  const clock = overrides.clock ?? systemClock;
+  const log = overrides.log ?? createLog({ level: config.logLevel });
+  const { authority, loopback } = config;
+
+  await makeDataFolder(config.data);
+  const sealer = new Sealer(await loadSecret(config));
+
+  let databaseUrl = config.databaseUrl;
+  if (databaseUrl === undefined) {
+    const embedded = await startEmbedded({ data: config.data, log: named(log, 'postgres') });
+    undo.push(() => embedded.stop());
+    databaseUrl = embedded.url;
+  }
+  await migrate({ url: databaseUrl, clock, log: named(log, 'migrate') });
+  const db = await openPool({ url: databaseUrl, max: poolSize, clock, log: named(log, 'db') });
+  undo.push(() => db.close());
+  const { notifier } = db;
+
+  const fetch = overrides.fetch ?? createFetch({ allowLoopback: loopback, clock });
+  undo.push(() => fetch.close());
+
+  const registry = createDirectory({ db, clock, sealer, authority, plan: config.plan, apiVersion: currentVersion });
+  const { lookups: directory, keyring, people, nodes, facts } = registry;
+  const restoredSeed = await readRestoredSeed(config.data, sealer);
+  const { admin, newToken } = await bootstrap(
+    { db, clock, keyring, nodes, people },
+    {
+      org: config.org,
+      admin: config.admin,
+      ...(config.adminToken !== undefined && { adminToken: config.adminToken }),
+      ...(restoredSeed && { ownerSeed: restoredSeed }),
+    },
+  );
+  if (restoredSeed) await dropRestoredSeed(config.data);
+  if (newToken !== null) await keep(config.data, 'admin-token', () => newToken);
+  const primary = (await directory.orgById(admin.orgId))!;
+
+  const place = { base: config.url, authority };
+  const own = keyring.instance().did;
+  const resolver = new DidResolver({
+    fetch,
+    clock,
+    loopback,
+    // This instance need not call itself to read its own instance document.
+    own: async (did) => (did === own ? didDocument(place, await facts.instance()) : undefined),
+  });
+
+  const outbox = createOutbox({ db, notifier, clock, log: named(log, 'outbox') });
+  const federation = createFederation({
+    db,
+    clock,
+    log: named(log, 'federation'),
+    fetch,
+    resolver,
+    registry,
+    outbox,
+    authority,
+    loopback,
+  });
+  const exchange = createExchange({ db, notifier, clock, sendNow: (ids) => outbox.sendNow(ids) });
+  const mailbox = createMailbox({
+    db,
+    notifier,
+    clock,
+    log: named(log, 'mailbox'),
+    giveUp: async (tx, ended) => {
+      for (const { messageSeq, reason } of ended) await exchange.deliveryEnded(tx, messageSeq, reason);
+    },
+  });
+
+  const gateStore = createGateStore(db, clock);
+  const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
+  const gates = watched(
+    createGates({
+      clock,
+      directory,
+      federation,
+      lookups: exchange.lookups,
+      resolver,
+      store: gateStore,
+      self: { domain: authority, authorities: [authority] },
+      rates: { ip: config.rateIp, peer: config.ratePeer },
+    }),
+    metrics,
+    (domain) => void outbox.heardFrom(domain),
+  );
+
+  const migrations = await readMigrations();
+  const finder = directory;
+  const redsyn = { identify: gates.identify, directory, registry };
+  const front = createFront({
+    routes: [
+      ...healthRoutes({ metrics, ready: () => isMigrated(db, migrations) }),
+      ...loginRoutes(redsyn),
+      ...meRoutes(redsyn),
+      ...orgRoutes(redsyn),
+      ...agentRoutes({ ...redsyn, federation, remote: federation.remote }),
+      ...linkRoutes({ ...redsyn, links: federation.links }),
+      ...messageRoutes({ ...redsyn, admit: gates.admit, exchange }),
+      ...inboxRoutes({ ...redsyn, mailbox }),
+      ...federationRoutes({
+        identify: gates.identify,
+        links: federation.links,
+        exposed: federation.exposed,
+        heardFrom: (domain) => outbox.heardFrom(domain),
+      }),
+      ...a2aRoutes({ gates, exchange, finder, checkEnvelope, clock, authority }),
+      ...wellknownRoutes({
+        place,
+        org: primary.handle,
+        facts,
+        frontDesk: () => directory.frontDesk(),
+        publicAgents: () => directory.publicAgents(),
+      }),
+    ],
+    renderers: {
+      '/': federationRefusal,
+      '/redsyn': redsynRefusal,
+      '/federation': federationRefusal,
+      '/a2a': a2aRefusal,
+      '/agents': a2aRefusal,
+      '/orgs': a2aRefusal,
+    },
+    trustProxy: config.trustProxy,
+    scheme: config.scheme,
+    requestId: () => newId(clock),
+    log: named(log, 'http'),
+    clock,
+  });
+
+  const purge = every(purgeEvery, async () => void (await gateStore.purge()), {
+    clock,
+    log: named(log, 'purge'),
+    name: 'purge of seen proofs',
+  });
+
+  await new Promise<void>((resolve, reject) => {
+    front.server.once('error', reject);
+    front.server.listen(config.port, config.host, resolve);
+  });
+  undo.push(() => front.close());
+  const { port } = front.server.address() as AddressInfo;
+
+  outbox.start([
+    ...federation.senders,
+    createRedsynClient({
+      carrier: exchange.carrier,
+      async signer(ownerId) {
+        const member = ownerId === null ? null : await directory.member(ownerId);
+        return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+      },
+      fetch,
+      clock,
+      loopback,
+    }),
+  ]);
+  mailbox.start();
+  purge.start();
+
+  let stopping: Promise<void> | undefined;
+  return {
+    url: config.url,
+    port,
+    did: own,
+    org: primary.handle,
+    admin: { user: admin.handle, newToken },
+    stop() {
+      stopping ??= (async () => {
+        const closed = front.close();
+        await mailbox.drain();
+        await closed;
+        await exchange.drain();
+        await Promise.all([mailbox.stop(), outbox.stop(), purge.stop()]);
+        await fetch.close();
+        await db.close();
+        for (const step of undo.reverse()) await step();
+      })();
+      return stopping;
+    },
+  };
+}
+
+/** Counts what the gates say, and lets the outbox know that a peer is there. */
+function watched(gates: Gates, metrics: Metrics, heardFrom: (domain: string) => void): Gates {
+  return {
+    rows: gates.rows,
+    async admit(inbound) {
+      const admitted = await gates.admit(inbound);
+      if (admitted instanceof Refusal) metrics.refused(admitted);
+      else {
+        metrics.accepted(admitted.wire, admitted.envelope.kind);
+        const { sender } = admitted;
+        if ((sender.kind === 'peer' || sender.kind === 'relay') && sender.domain !== '') heardFrom(sender.domain);
+      }
+      return admitted;
+    },
+    async identify(inbound) {
+      const principal = await gates.identify(inbound);
+      if (principal instanceof Refusal) metrics.refused(principal);
+      return principal;
+    },
+  };
+}

@@ -1,0 +1,73 @@
+import type { Admitted } from '../../exchange/admitted.ts';
+import type { Core } from '../../exchange/index.ts';
+import type { Inbound } from '../../gates/inbound.ts';
+import type { Route } from '../../lib/http.ts';
+import { Refusal } from '../../lib/refusal.ts';
+import { type CallDeps, call, json, openCall } from './common.ts';
+import { parseEnvelope } from './parse.ts';
+import { deliveredEnvelope } from './render.ts';
+
+export interface MessagesDeps extends CallDeps {
+  admit(inbound: Inbound): Promise<Admitted | Refusal>;
+  exchange: Pick<Core, 'accept' | 'thread'>;
+}
+
+/** A body of 64 KB, as many references, and room for escapes and the rest. */
+const maxRequest = 512 * 1024;
+
+/** REDSYN "Mensajes": sending, and the thread view. */
+export function messageRoutes(deps: MessagesDeps): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/redsyn/v1/messages',
+      about: 'Sends an envelope',
+      hot: true,
+      maxBody: maxRequest,
+      handler: openCall(parseEnvelope, async ({ request, body }) => {
+        const admitted = await deps.admit({
+          wire: 'redsyn',
+          operation: 'message',
+          request,
+          envelope: body.envelope,
+          envelopeText: body.text,
+          answers: 'inbox',
+          idempotent: true,
+        });
+        if (admitted instanceof Refusal) return admitted;
+        const accepted = await deps.exchange.accept(admitted);
+        if (accepted instanceof Refusal) return accepted;
+        const { id, thread, to, signed, duplicate } = accepted;
+        return json(201, { id, thread, to, signed, ...(duplicate && { duplicate }) });
+      }),
+    },
+    {
+      method: 'GET',
+      path: '/redsyn/v1/threads/{id}',
+      about: 'A thread, as far as you may see it',
+      handler: call(deps, async ({ node, params }) => {
+        const view = await deps.exchange.thread(
+          node.members.map((member) => member.id),
+          params.id ?? '',
+        );
+        if (view instanceof Refusal) return view;
+        const messages = view.messages.map((row) =>
+          deliveredEnvelope({
+            id: row.id,
+            from: row.from_addr,
+            to: row.to_addr,
+            thread: view.thread,
+            replyTo: row.reply_to,
+            envelope: row.envelope,
+            sigPayload: row.sig_payload,
+            sigNode: row.sig_node,
+            a2a: row.a2a,
+            createdAt: row.created_at,
+            expiresAt: row.expires_at,
+          }),
+        );
+        return json(200, { thread: view.thread, messages });
+      }),
+    },
+  ];
+}
