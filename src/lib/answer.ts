@@ -5,6 +5,8 @@ export interface AnswerOptions {
   /** Of the request: HEAD gets the headers alone (RFC 9110 §9.3.2). */
   readonly method: string;
   readonly gone: AbortSignal;
+  /** Takes what `written` throws. */
+  readonly onFault: (error: unknown) => void;
   /** Waited for between the last byte of the answer and the end of the connection. */
   readonly linger?: () => Promise<void>;
 }
@@ -33,7 +35,11 @@ export async function sendAnswer(
   const tell = (ok: boolean): void => {
     if (told) return;
     told = true;
-    answer.written?.(ok);
+    try {
+      answer.written?.(ok);
+    } catch (error) {
+      options.onFault(error);
+    }
   };
   if (gone.aborted || response.destroyed) return tell(false);
 
@@ -47,7 +53,7 @@ export async function sendAnswer(
   const socket = response.socket;
   // node emits 'finish' also when the last write failed.
   response.once('finish', () => tell(!bodiless && !gone.aborted && socket?.destroyed === false));
-  response.once('close', () => tell(false));
+  gone.addEventListener('abort', () => tell(false), { once: true });
 
   if (answer.stream && !bodiless) {
     response.flushHeaders();

@@ -11,7 +11,7 @@ export interface FetchOptions {
   /** All addresses of a name. For tests; the system's resolver unless given. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
   readonly clock?: Clock;
-  /** A PEM certificate to trust besides the system's. For tests. */
+  /** A PEM certificate that is trusted instead of the system's. For tests. */
   readonly ca?: string;
 }
 
@@ -191,11 +191,11 @@ function refused(reason: FetchRefusedReason, cause?: unknown): FetchRefused {
 const reasons: ReadonlyArray<readonly [FetchRefusedReason, RegExp]> = [
   ['timeout', /TIMEOUT|^ETIMEDOUT$/],
   ['tls', /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/],
-  ['protocol', /^(?:HPE_|UND_ERR_(?:HEADERS_OVERFLOW|INVALID_ARG|REQ_|RES_|RESPONSE|NOT_SUPPORTED))/],
+  ['protocol', /^(?:HPE_|HTTPParserError$|UND_ERR_(?:HEADERS_OVERFLOW|INVALID_ARG|REQ_|RES_|RESPONSE|NOT_SUPPORTED))/],
 ];
 
 function asRefused(error: unknown): FetchRefused {
   if (error instanceof FetchRefused) return error;
-  const code = String((error as { code?: unknown } | null)?.code ?? '');
-  return refused(reasons.find(([, pattern]) => pattern.test(code))?.[0] ?? 'connect', error);
+  const { code, name } = error as NodeJS.ErrnoException;
+  return refused(reasons.find(([, pattern]) => pattern.test(code ?? name))?.[0] ?? 'connect', error);
 }

@@ -67,14 +67,22 @@ export function createFront(options: FrontOptions): Front {
   return new HttpFront(options);
 }
 
-/** One request on its way through the front. */
-interface Arrival {
+interface Caller {
   readonly message: IncomingMessage;
   readonly response: ServerResponse;
   readonly gone: AbortSignal;
+}
+
+/** One request on its way through the front. */
+interface Arrival extends Caller {
   readonly head: RequestHead;
   readonly match: PathMatch | undefined;
   readonly found: RouteMatch | undefined;
+}
+
+interface Pending {
+  readonly response: ServerResponse;
+  readonly gone: AbortController;
 }
 
 type Spoken = Pick<RequestHead, 'method' | 'path'>;
@@ -90,8 +98,8 @@ class HttpFront implements Front {
   readonly #app: Express;
   /** What Express hands back to us. */
   readonly #arrivals = new WeakMap<IncomingMessage, Arrival>();
-  /** The answer that a connection is busy with. */
-  readonly #answering = new WeakMap<Duplex, ServerResponse>();
+  /** What a connection still has to answer: more than one request when the caller pipelines. */
+  readonly #pending = new WeakMap<Duplex, Set<Pending>>();
   #closed: Promise<void> | undefined;
 
   constructor(options: FrontOptions) {
@@ -116,6 +124,7 @@ class HttpFront implements Front {
     );
     // node drops the fields beyond its count without a word; readHead counts, and the size is bounded all the same.
     this.server.maxHeadersCount = 0;
+    this.server.on('connection', (socket) => this.#watch(socket));
     this.server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#unreadable(error, socket));
   }
 
@@ -131,60 +140,81 @@ class HttpFront implements Front {
   }
 
   #expressApp(): Express {
-    const app = express().disable('x-powered-by').disable('etag').set('query parser', false);
+    const app = express().disable('x-powered-by').disable('etag').set('query parser', false).set('env', 'production');
     this.#options.mount?.(app);
     app.use((request: Request) => {
-      void this.#route(this.#arrivals.get(request)!);
-    });
-    app.use((error: unknown, request: Request, response: Response, next: NextFunction) => {
-      if (response.headersSent) return next(error);
       const arrival = this.#arrivals.get(request)!;
-      void this.#send(arrival, arrival.head, this.#fault(arrival.head, error));
+      this.#guard(arrival.response, this.#route(arrival));
+    });
+    app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+      const arrival = this.#arrivals.get(request)!;
+      this.#guard(response, this.#fail(arrival, arrival.head, error));
     });
     return app;
   }
 
+  // A queued answer of a pipelined request has no connection yet, and node does not tell it when that connection ends.
+  #watch(socket: Duplex): void {
+    const pending = new Set<Pending>();
+    this.#pending.set(socket, pending);
+    socket.once('close', () => {
+      for (const { response, gone } of pending) if (!response.writableFinished) gone.abort();
+    });
+  }
+
   #arrive(message: IncomingMessage, response: ServerResponse): void {
     const gone = new AbortController();
-    this.#answering.set(message.socket, response);
+    const pending = this.#pending.get(message.socket)!;
+    const entry = { response, gone };
+    pending.add(entry);
     response.once('close', () => {
+      pending.delete(entry);
       if (!response.writableFinished) gone.abort();
       if (this.#closed) this.server.closeIdleConnections();
     });
-    const signal = gone.signal;
+
+    const caller: Caller = { message, response, gone: gone.signal };
     const head = readHead(message, this.#head);
     if (head instanceof Refusal) {
       const spoken = { method: message.method ?? 'GET', path: (message.url ?? '/').split('?', 1)[0]! };
-      void this.#send({ message, response, gone: signal }, spoken, this.#render(head, spoken));
+      this.#guard(response, this.#refuse(caller, spoken, head));
       return;
     }
     const match = this.#table.find(head.path);
     const found = match?.route(head.method) ?? (head.method === 'HEAD' ? match?.route('GET') : undefined);
-    const arrival = { message, response, gone: signal, head, match, found };
+    const arrival = { ...caller, head, match, found };
     if (found?.route.hot) {
-      void this.#route(arrival);
+      this.#guard(response, this.#route(arrival));
       return;
     }
     this.#arrivals.set(message, arrival);
     this.#app(message, response);
   }
 
+  /** The last resort, for a renderer that throws: nobody waits for what happens to a request. */
+  #guard(response: ServerResponse, work: Promise<void>): void {
+    work.catch((error) => {
+      this.#options.log.error({ err: error }, 'request abandoned');
+      response.destroy();
+    });
+  }
+
   async #route(arrival: Arrival): Promise<void> {
     const { head, match, found } = arrival;
-    if (!match) return this.#send(arrival, head, this.#render(refuse('not_found'), head));
+    if (!match) return this.#refuse(arrival, head, refuse('not_found'));
     if (!found) return this.#send(arrival, head, this.#otherMethod(head, match));
 
     const { route, params } = found;
     const maxBytes = route.maxBody ?? this.#limits.bodyBytes;
     const body = await readBody(arrival.message, { maxBytes, timeoutMs: this.#limits.bodyMs, clock: this.#clock });
     if (body === undefined) return;
-    if (body instanceof Refusal) return this.#send(arrival, head, this.#render(body, head));
+    if (body instanceof Refusal) return this.#refuse(arrival, head, body);
 
     let answer: HttpResponse;
     try {
       answer = await route.handler({ ...head, params, body, gone: arrival.gone });
     } catch (error) {
-      answer = this.#fault(head, error);
+      return this.#fail(arrival, head, error);
     }
     return this.#send(arrival, head, answer);
   }
@@ -196,32 +226,46 @@ class HttpFront implements Front {
     return { ...answer, headers: { ...answer.headers, allow } };
   }
 
-  async #send(
-    arrival: Pick<Arrival, 'message' | 'response' | 'gone'>,
-    spoken: Spoken,
-    answer: HttpResponse,
-  ): Promise<void> {
-    const { message, response, gone } = arrival;
+  async #refuse(caller: Caller, spoken: Spoken, refusal: Refusal): Promise<void> {
+    return this.#send(caller, spoken, this.#render(refusal, spoken));
+  }
+
+  /** Our own fault: the log has everything, the caller the number under which the log has it. */
+  async #fail(caller: Caller, spoken: Spoken, error: unknown): Promise<void> {
+    const request_id = this.#report(spoken, error);
+    if (caller.response.headersSent) {
+      caller.response.destroy();
+      return;
+    }
+    const answer = this.#render(refuse('internal', undefined, { data: { request_id } }), spoken);
+    await this.#write(caller, spoken, { ...answer, headers: { ...answer.headers, 'x-request-id': request_id } });
+  }
+
+  async #send(caller: Caller, spoken: Spoken, answer: HttpResponse): Promise<void> {
+    try {
+      await this.#write(caller, spoken, answer);
+    } catch (error) {
+      await this.#fail(caller, spoken, error);
+    }
+  }
+
+  #write({ message, response, gone }: Caller, spoken: Spoken, answer: HttpResponse): Promise<void> {
     // What follows an unread body on the connection cannot be told from the body.
     const unread = hasBody(message) && !message.readableEnded;
     response.shouldKeepAlive = response.shouldKeepAlive && !unread && !this.#closed;
     const { lingerMs: timeoutMs, lingerBytes: maxBytes } = this.#limits;
-    const linger = () => discardBody(message, { maxBytes, timeoutMs, clock: this.#clock });
-    try {
-      await sendAnswer(response, answer, { method: spoken.method, gone, ...(unread && { linger }) });
-    } catch (error) {
-      const fault = this.#fault(spoken, error);
-      if (response.headersSent) response.destroy();
-      else await sendAnswer(response, fault, { method: spoken.method, gone });
-    }
+    return sendAnswer(response, answer, {
+      method: spoken.method,
+      gone,
+      onFault: (error) => void this.#report(spoken, error),
+      ...(unread && { linger: () => discardBody(message, { maxBytes, timeoutMs, clock: this.#clock }) }),
+    });
   }
 
-  /** Our own fault: the log has everything, the caller the number under which the log has it. */
-  #fault(spoken: Spoken, error: unknown): HttpResponse {
+  #report(spoken: Spoken, error: unknown): string {
     const request_id = this.#options.requestId();
     this.#options.log.error({ err: error, request_id, method: spoken.method, path: spoken.path }, 'request failed');
-    const answer = this.#render(refuse('internal', undefined, { data: { request_id } }), spoken);
-    return { ...answer, headers: { ...answer.headers, 'x-request-id': request_id } };
+    return request_id;
   }
 
   #render(refusal: Refusal, spoken: Spoken): HttpResponse {
@@ -233,8 +277,11 @@ class HttpFront implements Front {
 
   /** Bytes that node's parser does not take for a request, or that came too slowly to be one. */
   #unreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const answering = this.#answering.get(socket);
-    if (!socket.writable || error.code === 'ECONNRESET' || (answering?.headersSent && !answering.writableFinished)) {
+    const pending = [...(this.#pending.get(socket) ?? [])];
+    // A second answer in the place of the first would be taken for the first.
+    const answering =
+      pending.length > 1 || pending.some(({ response }) => response.headersSent && !response.writableFinished);
+    if (!socket.writable || error.code === 'ECONNRESET' || answering) {
       socket.destroy();
       return;
     }
@@ -248,6 +295,7 @@ class HttpFront implements Front {
     const body = JSON.stringify({ error: words, code, status });
     socket.end(
       `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+      () => socket.destroy(),
     );
   }
 }

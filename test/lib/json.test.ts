@@ -26,47 +26,38 @@ test('reads whatever JSON.stringify writes, plain or indented', () => {
   );
 });
 
+/** `JSON.parse` is the oracle; where it takes more than we do, the refusal must say which of our two reasons it was. */
+function agrees(text: string): void {
+  const result = readJson(text);
+  let infinite = false;
+  let expected: unknown;
+  try {
+    expected = JSON.parse(text, (_, item) => {
+      if (item === Number.POSITIVE_INFINITY || item === Number.NEGATIVE_INFINITY) infinite = true;
+      return item;
+    });
+  } catch {
+    assert.ok(result instanceof Refusal);
+    return;
+  }
+  if (!(result instanceof Refusal)) assert.deepEqual(result.value, expected);
+  else assert.ok(result.code === 'duplicate_key' || (infinite && /out of range/.test(result.words)), result.words);
+}
+
 test('accepts and refuses what JSON.parse does, on texts that are nearly JSON', () => {
   const pieces = '{ } [ ] , : " \\ \\u00 \\n a 0 1 -0 1.5 1e3 . e + true null fals \u0001 \u2028 é "a" "b"'.split(' ');
   const text = fc.array(fc.constantFrom(...pieces, ' ', '\n'), { maxLength: 8 }).map((parts) => parts.join(''));
-  fc.assert(
-    fc.property(text, (source) => {
-      const result = readJson(source);
-      let expected: unknown;
-      try {
-        expected = JSON.parse(source);
-      } catch {
-        assert.ok(result instanceof Refusal);
-        return;
-      }
-      if (result instanceof Refusal) assert.equal(result.code, 'duplicate_key');
-      else assert.deepEqual(result.value, expected);
-    }),
-    { numRuns: 5_000 },
-  );
+  fc.assert(fc.property(text, agrees), { numRuns: 5_000 });
 });
 
 test('one broken character is found wherever it is', () => {
   const damaged = fc.jsonValue().chain((value) => {
     const text = JSON.stringify(value);
-    return fc.tuple(fc.nat(text.length), fc.constantFrom('"', '\\', '{', ']', ',', '\u0000', 'x')).map(([at, c]) => {
-      return text.slice(0, at) + c + text.slice(at + 1);
-    });
+    return fc
+      .tuple(fc.nat(text.length), fc.constantFrom('"', '\\', '{', ']', ',', '\u0000', 'x', '9'))
+      .map(([at, c]) => text.slice(0, at) + c + text.slice(at + 1));
   });
-  fc.assert(
-    fc.property(damaged, (text) => {
-      let parses = true;
-      try {
-        JSON.parse(text);
-      } catch {
-        parses = false;
-      }
-      const result = readJson(text);
-      if (result instanceof Refusal) assert.ok(!parses || result.code === 'duplicate_key');
-      else assert.ok(parses);
-    }),
-    { numRuns: 2_000 },
-  );
+  fc.assert(fc.property(damaged, agrees), { numRuns: 2_000 });
 });
 
 test('CAN-04: a repeated key is refused at every depth, however it is escaped', () => {

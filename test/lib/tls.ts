@@ -1,0 +1,18 @@
+/** A throw-away key and a certificate of its own for acme.test; nothing outside the tests trusts it. */
+export const tlsKey = `-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEINixOrmdD8cFYUSz7cxy4ooaNycZSY+sKSIkgg6Hu7rqoAoGCCqGSM49
+AwEHoUQDQgAEFp+Q809bV7H1c8f00vEYFGhnOQAE6QZCvyWGILwp48T73TGz2BrT
+21ZVdy8ecLvuBQzVlyvq0jT9BWXp5pwegg==
+-----END EC PRIVATE KEY-----`;
+
+export const tlsCert = `-----BEGIN CERTIFICATE-----
+MIIBlDCCATugAwIBAgIUcAstGHePnsXmtquH8Cd1xZ+SWoswCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJYWNtZS50ZXN0MCAXDTI2MTEzMDE5MTkzNloYDzIxMjYxMTA2
+MTkxOTM2WjAUMRIwEAYDVQQDDAlhY21lLnRlc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQWn5DzT1tXsfVzx/TS8RgUaGc5AATpBkK/JYYgvCnjxPvdMbPYGtPb
+VlV3Lx5wu+4FDNWXK+rSNP0FZenmnB6Co2kwZzAdBgNVHQ4EFgQUyfsxjahzvW1S
+oTV8ywLn3uTWpTgwHwYDVR0jBBgwFoAUyfsxjahzvW1SoTV8ywLn3uTWpTgwDwYD
+VR0TAQH/BAUwAwEB/zAUBgNVHREEDTALgglhY21lLnRlc3QwCgYIKoZIzj0EAwID
+RwAwRAIgGfQ58nVuM0NHlI1mYBqWnUuZn/+jEQLkBtsoiZPoVrQCICc8+sABYhAk
+oSD27+0ieX08KglLkQ3hFt3/k24tlSgM
+-----END CERTIFICATE-----`;
