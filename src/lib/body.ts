@@ -75,6 +75,6 @@ function consume(
       resolve(why);
     };
     // The listener for errors stays: a reset that comes later must not end the process.
-    message.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
+    message.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone).resume();
   });
 }

@@ -169,7 +169,8 @@ test('Express carries foreign apps, with their bodies unread', async () => {
 test('a body over the limit is refused without reading on, and the caller sees the answer', async () => {
   let handled = 0;
   const handler: Handler = async ({ body }) => json(200, { handled: ++handled, size: body.length });
-  const { port } = await start(bothWays('POST', '', handler, { maxBody: 10 }));
+  // On a clock that stands still only a body that was read to its end lets go of the connection.
+  const { port } = await start(bothWays('POST', '', handler, { maxBody: 10 }), { clock: new ManualClock() });
   for (const way of ['/hot', '/cold']) {
     const start = [`POST ${way} HTTP/1.1`, 'Host: a'].join('\r\n');
     const declared = await exchange(port, `${start}\r\nContent-Length: 100000\r\n\r\n${'x'.repeat(100_000)}`);

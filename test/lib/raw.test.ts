@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { HttpRequest, Route } from '../../src/lib/http.ts';
-import { bodyOf, json, lines, startFront, statusOf, type TestFront } from './http-tools.ts';
+import { bodyOf, exchange, json, lines, startFront, statusOf, type TestFront } from './http-tools.ts';
 
 const echo: Route = {
   method: 'GET',
@@ -128,7 +128,10 @@ test('SIG-06: a coded body is 415', async () => {
     'Content-Encoding: identity, br',
     'Transfer-Encoding: gzip, chunked',
   ]) {
-    const answer = await lines(plain.port, 'POST /x HTTP/1.1', 'Host: acme.test', field);
+    const answer = await exchange(
+      plain.port,
+      `POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${field}\r\n\r\n0\r\n\r\n`,
+    );
     assert.equal(statusOf(answer), 415, field);
     assert.match(answer, /"code":"unsupported_media_type"/);
   }
