@@ -1,4 +1,4 @@
-import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import { type DestinationStream, type Logger, pino, stdSerializers, stdTimeFunctions } from 'pino';
 
 export type Log = Logger;
 
@@ -16,7 +16,7 @@ export function createLog({ level, destination }: LogOptions): Log {
     {
       level,
       base: null,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: (fields) => censor(fields) as Record<string, unknown> },
       serializers: { err: (error: Error) => censor(stdSerializers.err(error)) },
       hooks: { streamWrite: withoutTokens },
