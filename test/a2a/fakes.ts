@@ -5,7 +5,7 @@ import type { Accepted, Exchange, TaskView, Viewer } from '../../src/exchange/ty
 import type { Inbound } from '../../src/gates/index.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
 import type { HeaderFields, HttpRequest, HttpResponse, Route } from '../../src/lib/http.ts';
-import { Refusal, refuse } from '../../src/lib/refusal.ts';
+import { type Refusal, refuse } from '../../src/lib/refusal.ts';
 import { RouteTable } from '../../src/lib/routes.ts';
 import { a2aRoutes } from '../../src/wires/a2a/routes.ts';
 import type { A2aDeps } from '../../src/wires/a2a/send.ts';
@@ -77,6 +77,7 @@ export async function ask(routes: readonly Route[], target: string, options: Ask
   return found.route.handler(request);
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
 export function json(response: HttpResponse): any {
   return JSON.parse(String(response.body));
 }
@@ -233,8 +234,4 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
   };
   fake.routes = a2aRoutes(deps);
   return fake;
-}
-
-export function isRefusal(value: unknown): value is Refusal {
-  return value instanceof Refusal;
 }
