@@ -28,11 +28,24 @@ export function agentCard(place: Place, agent: Agent, didKey: string | null, for
  * The card of the front desk at the instance's root. `agent`: who sits there. Where strangers must not know her (she is not public), or nobody
  * sits there, the card speaks for the company alone.
  */
-export function frontDeskCard(place: Place, org: string, agent: Agent | null, didKey: string | null, form: CardForm): object {
+export function frontDeskCard(
+  place: Place,
+  org: string,
+  agent: Agent | null,
+  didKey: string | null,
+  form: CardForm,
+): object {
   const urls = { url: `${place.base}/a2a/v1`, legacyUrl: `${place.base}/` };
   if (agent) {
     const takesAnyone = agent.allow.includes('anyone');
-    return card(place, form, { ...profileOf(agent), organization: agent.org, address: agent.address, didKey, takesAnyone, ...urls });
+    return card(place, form, {
+      ...profileOf(agent),
+      organization: agent.org,
+      address: agent.address,
+      didKey,
+      takesAnyone,
+      ...urls,
+    });
   }
   const description = `The gateway of ${org}. Its agents are listed in ${place.base}/.well-known/agents.json.`;
   return card(place, form, {
@@ -101,7 +114,8 @@ function card(place: Place, form: CardForm, facts: Facts): object {
   };
 }
 
-const nodeToken = 'For people of this instance: the token of one of their nodes. Everybody else signs (see the extensions).';
+const nodeToken =
+  'For people of this instance: the token of one of their nodes. Everybody else signs (see the extensions).';
 
 /** A request signature is none of A2A's security schemes, so the need for one is told as a required extension (confer.md "Protocolo A2A"). */
 function extensions({ takesAnyone, address }: Facts): object[] {
@@ -118,7 +132,8 @@ function extensions({ takesAnyone, address }: Facts): object[] {
     },
     {
       uri: REDSYN_EXTENSION,
-      description: 'message.metadata may hold a REDSYN envelope under this URI; it is taken byte for byte, and its id makes a repeat safe.',
+      description:
+        'message.metadata may hold a REDSYN envelope under this URI; it is taken byte for byte, and its id makes a repeat safe.',
       required: false,
       ...(address !== null && { params: { address } }),
     },

@@ -35,7 +35,13 @@ export function didDocument(place: Place, facts: DidFacts): object {
     service: [
       { id: `${did}#confer-agent`, type: 'ConferAgent', serviceEndpoint: `${place.base}/a2a/v1` },
       ...(owner === null
-        ? [{ id: `${did}#gatehouse-federation`, type: 'GatehouseFederation', serviceEndpoint: `${place.base}/federation/v1` }]
+        ? [
+            {
+              id: `${did}#gatehouse-federation`,
+              type: 'GatehouseFederation',
+              serviceEndpoint: `${place.base}/federation/v1`,
+            },
+          ]
         : []),
     ],
   };

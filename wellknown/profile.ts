@@ -29,7 +29,8 @@ const maxCapabilities = 64;
 export function profileOf(agent: Agent): Profile {
   const { profile } = agent;
   const name = text(profile.name, 128) ?? agent.handle;
-  const description = agent.description === '' ? `The agent ${name} of ${agent.user} at ${agent.org}.` : agent.description;
+  const description =
+    agent.description === '' ? `The agent ${name} of ${agent.user} at ${agent.org}.` : agent.description;
   const languages = texts(profile.languages, 16, 35);
   return {
     name,
@@ -67,7 +68,9 @@ function skills(value: unknown, description: string): Skill[] {
 function capabilities(value: unknown): Profile['capabilities'] {
   return items(value, maxCapabilities).flatMap((item) => {
     const type = text(item.type, 128);
-    return type === undefined ? [] : [{ type, scope: texts(item.scope, 64, 128), languages: texts(item.languages, 64, 35) }];
+    return type === undefined
+      ? []
+      : [{ type, scope: texts(item.scope, 64, 128), languages: texts(item.languages, 64, 35) }];
   });
 }
 

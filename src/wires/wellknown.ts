@@ -1,6 +1,6 @@
+import { type PublicDocument, publicDocuments, type Sources } from '../../wellknown/index.ts';
 import type { HttpRequest, HttpResponse, Route } from '../lib/http.ts';
 import { sha256 } from '../lib/ids.ts';
-import { type PublicDocument, publicDocuments, type Sources } from '../../wellknown/index.ts';
 
 /** Anybody's page may read what the instance says about itself to strangers. */
 const cors = {
