@@ -3,7 +3,7 @@ create table links (
   id          text primary key,
   org_id      text not null references orgs,
   -- How the peer org is written here: its own handle, or its domain where that handle is taken or not yet known.
-  peer_handle text not null check (peer_handle ~ '^[a-z0-9._-]{1,260}$'),
+  peer_handle text not null check (peer_handle ~ '^[a-z0-9._-]{1,255}$'),
   -- The peer's authority (host or host:port), or null for an org of this instance.
   peer_domain text,
   -- The domain with `:` written `-`, when the peer org is the primary one there: its other name.
