@@ -79,3 +79,10 @@ test('forged signatures in a known name do not lock its owner out', async () => 
   }
   assert.equal(said(await world.gates.admit(message(await signed(world, { did: bobDid }), fromBob()))), 'passed');
 });
+
+test('what a domain sends all at once is counted too', async () => {
+  Object.assign(world.rates, { ip: 1000, peer: 3 });
+  const all = await Promise.all(Array.from({ length: 10 }, () => signed(world)));
+  const outcomes = await Promise.all(all.map((http) => world.gates.admit(message(http, fromBob()))));
+  assert.equal(outcomes.map(said).filter((word) => word === 'passed').length, 3);
+});

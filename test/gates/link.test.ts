@@ -111,6 +111,8 @@ test('two orgs of one instance need a link like any other two', async () => {
   });
   world.agent('pitch').allow = ['org:acme'];
   assert.equal(said(await toSales()), 'passed');
+  world.links[1]!.state = 'revoked';
+  assert.equal(said(await toSales()), missing);
   assert.equal(
     said(await world.gates.admit(message(bearer('ghn_joel'), envelope()))),
     'passed',
