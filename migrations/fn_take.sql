@@ -18,7 +18,7 @@ drop index if exists deliveries_worn_out;
 
 -- items: [{i, agent, node, lease, max, bytes, reply}], at most one per agent. Times in milliseconds.
 -- For each item: its leased deliveries in order of id; or one row without id, with the next time at which looking again makes sense:
--- the end of the earliest lease (wake_at), and whether a session waits for another node's ack (blocked).
+-- the end of the earliest lease (wake_at), or that messages wait until another node has finished with their session (blocked).
 create or replace function take_deliveries(items json, now_ms bigint, longest_lease bigint)
 returns table (
   i integer, id bigint, seq bigint, message_id text, kind text, from_addr text, reply_to text, envelope text, sig_payload text,
@@ -36,9 +36,9 @@ declare
   v_read integer;
   v_after bigint;
   v_took integer;
-  v_taken integer[];
   v_blocked boolean;
   v_held integer[];
+  v_passed integer;
   v_wake bigint;
   p_i integer[] := '{}';
   p_id bigint[] := '{}';
@@ -76,7 +76,7 @@ begin
         p_bytes := p_bytes || t.bytes;
       end loop;
     else
-      v_held := '{}'; v_after := 0; v_limit := t.max;
+      v_held := '{}'; v_passed := 0; v_after := 0; v_limit := t.max;
       <<pages>>
       loop
         v_read := 0;
@@ -97,6 +97,7 @@ begin
             end if;
           elsif d.session = any (v_held) then
             v_blocked := true;
+            v_passed := v_passed + 1;
           else
             v_took := v_took + 1;
             p_i := p_i || t.i; p_id := p_id || d.id; p_node := p_node || t.node; p_lease := p_lease || t.lease;
@@ -104,16 +105,20 @@ begin
             exit pages when v_took = t.max;
           end if;
         end loop;
-        exit when v_read < v_limit;
+        -- What stands behind this many messages of held sessions waits until their holder has gone on.
+        exit when v_read < v_limit or v_passed >= 5000;
         v_limit := least(v_limit * 4, 1000);
       end loop;
     end if;
 
     if v_took = 0 then
-      select min(e.lease_until) into v_wake from deliveries e
-        where e.agent_id >= t.agent and e.agent_id <= t.agent
-          and e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease and e.attempts < 10
-          and (e.reserved_for is null or e.reserved_for = t.node) and (t.reply is null or e.reply_to = t.reply);
+      v_wake := null;
+      if not v_blocked then
+        select min(e.lease_until) into v_wake from deliveries e
+          where e.agent_id >= t.agent and e.agent_id <= t.agent
+            and e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease and e.attempts < 10
+            and (e.reserved_for is null or e.reserved_for = t.node) and (t.reply is null or e.reply_to = t.reply);
+      end if;
       i := t.i; id := null; wake_at := v_wake; blocked := v_blocked;
       return next;
     end if;

@@ -49,8 +49,8 @@ export interface Mailbox {
   stop(): Promise<void>;
   /** One pass over what is over; the loop does this every 4 s. Answers how many deliveries were ended. */
   sweep(): Promise<number>;
-  /** Polls held in this process, and for how many agents. */
-  stats(): { agents: number; held: number };
+  /** In this process: polls that are held, for how many agents, and looks into mailboxes under way. */
+  stats(): { agents: number; held: number; looking: number };
 }
 
 export interface MailboxOptions {

@@ -66,6 +66,7 @@ export class WaitingRoom {
   #options: WaitingRoomOptions;
   #boxes = new Map<string, Box>();
   #draining = false;
+  #looking = 0;
 
   constructor(options: WaitingRoomOptions) {
     this.#options = options;
@@ -100,8 +101,13 @@ export class WaitingRoom {
     }
   }
 
-  stats(): { agents: number; held: number } {
-    return { agents: this.#boxes.size, held: [...this.#boxes.values()].reduce((sum, box) => sum + box.held, 0) };
+  /** `looking`: queries under way. */
+  stats(): { agents: number; held: number; looking: number } {
+    return {
+      looking: this.#looking,
+      agents: this.#boxes.size,
+      held: [...this.#boxes.values()].reduce((sum, box) => sum + box.held, 0),
+    };
   }
 
   #open(agentId: string): Box {
@@ -180,11 +186,13 @@ export class WaitingRoom {
 
   async #run(agentId: string, box: Box, key: string, line: Line): Promise<void> {
     line.running = true;
+    this.#looking += 1;
     while (line.stale && line.waiters.length > 0) {
       line.stale = false;
       await this.#ask(agentId, box, line);
     }
     line.running = false;
+    this.#looking -= 1;
     this.#tidy(agentId, box, key, line);
   }
 

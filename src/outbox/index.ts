@@ -28,7 +28,8 @@ export interface Outbox {
   start(senders: readonly Sender[]): void;
   /** Claims nothing more; resolves when what is under way has ended. May be called twice. */
   stop(): Promise<void>;
-  stats(): { inFlight: number };
+  /** Items under way in this process, and whether it is looking for more. */
+  stats(): { inFlight: number; busy: boolean };
 }
 
 export interface OutboxOptions {

@@ -92,8 +92,8 @@ export class Worker {
     if (this.#senders.size > 0) await this.#options.notifier.publish(['outbox']);
   }
 
-  stats(): { inFlight: number } {
-    return { inFlight: this.#inFlight.size };
+  stats(): { inFlight: number; busy: boolean } {
+    return { inFlight: this.#inFlight.size, busy: this.#running !== undefined || this.#expiring !== undefined };
   }
 
   #lookAtAll(): void {

@@ -144,9 +144,13 @@ export async function until(what: () => boolean | Promise<boolean>): Promise<voi
   }
 }
 
+/** Mailboxes of this process whose looks `waits` lets come to an end. */
+const open = new Set<Mailbox>();
+
 /** Whether `promise` is still pending after what is under way had time to settle. */
 export async function waits(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol('pending');
+  await until(() => [...open].every((mailbox) => mailbox.stats().looking === 0));
   const later = new Promise((resolve) => setTimeout(resolve, 80, pending));
   return (await Promise.race([promise, later])) === pending;
 }

@@ -10,7 +10,7 @@ test('a held poll is woken by a message', async (t) => {
   assert.equal(mailbox.stats().held, 1);
   const id = await post();
   assert.deepEqual(await poll, [id]);
-  assert.deepEqual(mailbox.stats(), { agents: 0, held: 0 });
+  assert.deepEqual(mailbox.stats(), { agents: 0, held: 0, looking: 0 });
 });
 
 test('a held poll ends empty at its limit', async (t) => {
@@ -198,7 +198,7 @@ test('draining answers held polls with an empty list, and takes that come later 
   assert.deepEqual((await Promise.all(polls)).flat(), []);
   await post();
   assert.deepEqual(await ids({ waitMs: 25_000 }), []);
-  assert.deepEqual(mailbox.stats(), { agents: 0, held: 0 });
+  assert.deepEqual(mailbox.stats(), { agents: 0, held: 0, looking: 0 });
 });
 
 test('an agent holds a bounded number of polls; the next is told to come back', async (t) => {

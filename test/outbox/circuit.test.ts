@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { circuitDelay, itemDelay } from '../../src/outbox/circuit.ts';
-import { delivered, down, office, until, waits } from './fixture.ts';
+import { delivered, down, office, rest, settle, until } from './fixture.ts';
 
-const settle = (): Promise<boolean> => waits(new Promise(() => {}));
 const hour = 3_600_000;
 
 test('FED-03 the pauses of a destination: at most 10 s first, at most 60 s within an hour, at most an hour ever', () => {
@@ -30,7 +29,7 @@ test('FED-03 a destination that is down is asked with one row at a time, on a sc
   for (let i = 0; i < 12; i++) await owe({ lane: `lane ${i}` });
   outbox.start([sender]);
   await until(() => sender.tries.length === 8 && sender.under === 0);
-  await settle();
+  await rest();
   const start = clock.now();
   const retries: number[] = [];
   while (clock.now() < start + 4 * 60_000) {
@@ -58,7 +57,7 @@ test('one destination that is down delays no other', async (t) => {
   outbox.start([sender]);
   for (let i = 0; i < 20; i++) await owe({ destination: 'dead.example' });
   await until(() => sender.tries.length >= 1 && sender.under === 0);
-  await settle();
+  await rest();
   const tried = sender.tries.length;
   for (let i = 0; i < 20; i++) await owe({ destination: `well${i}.example` });
   await until(() => sender.delivered.length === 20);
@@ -76,7 +75,7 @@ test('replicas share a circuit', async (t) => {
   outbox.start([sender]);
   await owe();
   await until(() => sender.tries.length === 1 && sender.under === 0);
-  await settle();
+  await rest();
   const replica = await database.replica();
   another({ db: replica, notifier: replica.notifier }).start([sender]);
   await owe();
@@ -90,21 +89,21 @@ test('WEB-05 Retry-After is honoured, up to an hour', async (t) => {
   outbox.start([sender]);
   await owe();
   await until(() => sender.tries.length === 1 && sender.under === 0);
-  await settle();
+  await rest();
   clock.advance(29_999);
   await settle();
   assert.equal(sender.tries.length, 1);
   sender.answer = () => ({ outcome: 'retry', reason: '429', retryAfterMs: 30 * hour, destinationDown: true });
   clock.advance(1);
   await until(() => sender.tries.length === 2 && sender.under === 0);
-  await settle();
+  await rest();
   const { rows } = await db.query<{ open_until: number }>('select open_until from circuits');
   assert.equal(rows[0]!.open_until, clock.now() + hour);
 
   sender.answer = () => ({ outcome: 'retry', reason: 'busy', retryAfterMs: 45_000, destinationDown: false });
   await owe({ destination: 'other.example' });
   await until(() => sender.tries.length === 3 && sender.under === 0);
-  await settle();
+  await rest();
   sender.answer = () => delivered;
   clock.advance(44_999);
   await settle();
@@ -120,7 +119,7 @@ test('a kind with its own schedule keeps to it while its destination is down', a
   outbox.start([slow]);
   await owe();
   await until(() => sender.tries.length === 1 && sender.under === 0);
-  await settle();
+  await rest();
   for (let i = 0; i < 75; i++) {
     clock.advance(1_000);
     if (i % 2 === 1) await settle();
@@ -133,11 +132,11 @@ test('a kind with its own schedule keeps to it while its destination is down', a
 test('the destination calls: its circuit closes on every replica and what waits is due at once', async (t) => {
   const { outbox, owe, sender, another, database, left } = await office(t);
   sender.answer = () => down;
-  outbox.start([sender]);
   for (let i = 0; i < 3; i++) await owe();
   await outbox.heardFrom('acme.com');
+  outbox.start([sender]);
   await until(() => sender.tries.length === 3 && sender.under === 0);
-  await settle();
+  await rest();
   const replica = await database.replica();
   const elsewhere = another({ db: replica, notifier: replica.notifier });
   sender.answer = () => delivered;
@@ -207,7 +206,7 @@ test('times that a clock left far ahead hold nobody', async (t) => {
   outbox.start([sender]);
   await owe();
   await until(() => sender.tries.length === 1 && sender.under === 0);
-  await settle();
+  await rest();
   clock.jump(now);
   sender.answer = () => delivered;
   await outbox.stop();

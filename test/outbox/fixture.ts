@@ -8,10 +8,10 @@ import {
   type Sender,
   type SendResult,
 } from '../../src/outbox/index.ts';
-import { quiet } from '../mailbox/fixture.ts';
+import { quiet, until } from '../mailbox/fixture.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 
-export { until, waits } from '../mailbox/fixture.ts';
+export { until };
 
 export const down: SendResult = { outcome: 'retry', reason: '503', destinationDown: true };
 export const delivered: SendResult = { outcome: 'delivered' };
@@ -65,9 +65,33 @@ export interface Office {
 }
 
 let lanes = 0;
+const open = new Set<Outbox>();
+
+/** Lets what the outboxes look for and record come to an end. Tries may be under way. */
+export async function settle(): Promise<void> {
+  for (let quiet = 0; quiet < 3; quiet++) {
+    await until(() => [...open].every((outbox) => !outbox.stats().busy));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** The same, until no try is under way either. */
+export async function rest(): Promise<void> {
+  await settle();
+  await until(() => [...open].every((outbox) => !outbox.stats().busy && outbox.stats().inFlight === 0));
+  await settle();
+}
+
+/** Whether `promise` is still pending after what is under way had time to settle. */
+export async function waits(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol('pending');
+  await settle();
+  return (await Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 20, pending))])) === pending;
+}
 
 /** A fresh database with one outbox on it, not started. It is stopped at the end of the test. */
 export async function office(lifetime: { after(fn: () => Promise<void>): void }): Promise<Office> {
+  open.clear();
   const started: Outbox[] = [];
   const clock = new ManualClock();
   // `after` hooks run in the order they were made: outboxes stop before the database closes.
@@ -77,6 +101,7 @@ export async function office(lifetime: { after(fn: () => Promise<void>): void })
   const another = (options: Partial<OutboxOptions> = {}): Outbox => {
     const outbox = createOutbox({ db, notifier, clock, log: quiet, random: () => 0.5, ...options });
     started.push(outbox);
+    open.add(outbox);
     return outbox;
   };
   const outbox = another();
