@@ -48,7 +48,8 @@ try {
   console.error(error);
 } finally {
   await server?.stop();
-  rmSync(temp, { recursive: true, force: true });
+  // A server that a test's process left behind ends by itself in a moment, and writes until then.
+  rmSync(temp, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
 }
 
 if (!typed) {
@@ -69,7 +70,14 @@ function runTests(files, url) {
     pathToFileURL(join(root, 'scripts/reporter.mjs')).href,
     '--test-reporter-destination=stdout',
   ];
-  const env = { ...process.env, TEST_DATABASE_URL: url, TEST_RUN: run, TEST_COUNTS: counts, NODE_ENV: 'test' };
+  const env = {
+    ...process.env,
+    TEST_DATABASE_URL: url,
+    TEST_RUN: run,
+    TEST_COUNTS: counts,
+    TMPDIR: temp,
+    NODE_ENV: 'test',
+  };
   return new Promise((done) => {
     runner = spawn(process.execPath, [...options, ...reporter, ...files], {
       cwd: root,

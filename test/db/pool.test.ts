@@ -58,11 +58,13 @@ test('a deadlock is tried again and both transactions happen', async () => {
     meet = resolve;
   });
   let tries = 0;
+  let locked = 0;
   const crossing = (first: number, second: number): Promise<void> =>
     db.tx(async (tx) => {
       tries += 1;
       await tx.query('update counter set n = n + 1 where id = $1', [first]);
-      if (tries === 2) meet();
+      locked += 1;
+      if (locked === 2) meet();
       await met;
       await tx.query('update counter set n = n + 1 where id = $1', [second]);
     });
