@@ -16,7 +16,8 @@ returns table (
   lease_until bigint
 )
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -46,8 +47,11 @@ begin
       from unnest(v_destinations) as d(destination)
       left join circuits c on c.destination = d.destination
       cross join lateral (
-        select count(*) as n from outbox o
-          where (o.destination, o.lease_until) > (d.destination, now_ms) and o.destination <= d.destination and o.lease_until > 0
+        select count(*) as n from (
+          select from outbox o
+            where (o.destination, o.lease_until) > (d.destination, now_ms) and o.destination <= d.destination and o.lease_until > 0
+            order by o.destination, o.lease_until limit p_each
+        ) b
       ) busy
       cross join lateral (
         select w.id, busy.n + row_number() over (order by w.due_at, w.id) as rank
@@ -57,7 +61,7 @@ begin
               order by o.destination, o.due_at, o.id limit 1000
           ) w
           where w.lease_until <= now_ms and w.expires_at > now_ms and w.kind = any (p_kinds)
-            and not exists (select from outbox e where e.lane = w.lane and e.id < w.id)
+            and w.id = (select e.id from outbox e where e.lane >= w.lane and e.lane <= w.lane order by e.lane, e.id limit 1)
           order by w.due_at, w.id
           limit greatest(0, case when c.failures > 0 then 1 else p_each end - busy.n)
       ) r
@@ -70,13 +74,13 @@ begin
       select o.id from outbox o where o.id = any (v_ids) for update of o skip locked
     )
     update outbox o set lease_until = p_lease_until, attempts = o.attempts + 1
-      from held h where o.id = h.id
+      from held h where o.id = h.id and o.id = any (v_ids)
       returning o.id, o.kind, o.destination, o.lane, o.message_seq, o.body, o.attempts, o.expires_at, o.lease_until;
 end $$;
 
 -- The next time at which something may be sent, given up or taken back, or null.
 create or replace function next_outbox(now_ms bigint) returns bigint language sql stable
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_memoize = off set jit = off
 as $$
   select least(
     (select min(due_at) from outbox where due_at > now_ms),
@@ -89,7 +93,7 @@ $$;
 -- The destination itself was heard: nothing waits for it any longer. One that refused us is first asked with a single row.
 -- True when something may go now that could not before.
 create or replace function hear_outbox(p_destination text, now_ms bigint) returns boolean language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_memoize = off set jit = off
 as $$
 declare
   changed boolean;
@@ -107,7 +111,7 @@ end $$;
 
 -- A clock that ran ahead and was set back left times that nobody meant: nothing lies further ahead than p_furthest.
 create or replace function mend_outbox(now_ms bigint, p_furthest bigint) returns void language sql
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_memoize = off set jit = off
 as $$
   update outbox set due_at = now_ms where due_at > now_ms + p_furthest;
   update outbox set lease_until = 0 where lease_until > now_ms + p_furthest and lease_until > 0;

@@ -8,7 +8,7 @@
 --
 -- Plans: statistics lag behind a queue, which is empty one minute and holds millions the next. So nothing here may scan or sort by guess:
 -- `agent_id >= a and agent_id <= a order by agent_id, id` is the order of one index only, and the settings of each function keep the
--- planner from plans that are cheap while the table is small.
+-- planner from plans that are cheap while the table is small. OFFSET 0 and `id = any (…)` fence single look-ups for the same reason.
 
 -- Acknowledging looks up (agent, message id).
 create index if not exists deliveries_by_message_id on deliveries (agent_id, message_id);
@@ -26,12 +26,14 @@ returns table (
   lease_until bigint, more boolean, wake_at bigint, blocked boolean
 )
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 declare
   t record;
   d record;
+  v_agents text[];
   v_limit integer;
   v_read integer;
   v_after bigint;
@@ -47,21 +49,20 @@ declare
   p_bytes bigint[] := '{}';
   p_more boolean[] := '{}';
 begin
-  perform 1 from mailboxes m
-    where m.agent_id = any (select x.agent from json_to_recordset(items) as x(agent text)) order by m.agent_id collate "C" for update of m;
-
-  -- Every take is a heartbeat; written when the row does not say so yet.
-  update mailboxes m set last_seen = now_ms, node_id = x.node
-    from json_to_recordset(items) as x(agent text, node text)
-    where m.agent_id = x.agent
-      and (m.node_id is distinct from x.node or m.last_seen < now_ms - 5000 or m.last_seen > now_ms + 5000);
+  select array_agg(x.agent) into v_agents from json_to_recordset(items) as x(agent text);
+  perform 1 from mailboxes m where m.agent_id = any (v_agents) order by m.agent_id collate "C" for update of m;
 
   for t in
     select * from json_to_recordset(items) as x(i integer, agent text, node text, lease bigint, max integer, bytes bigint, reply text)
   loop
+    -- Every take is a heartbeat; written when the row does not say so yet.
+    update mailboxes m set last_seen = now_ms, node_id = t.node
+      where m.agent_id = t.agent
+        and (m.node_id is distinct from t.node or m.last_seen < now_ms - 5000 or m.last_seen > now_ms + 5000);
+
     v_took := 0; v_blocked := false;
     if t.reply is not null then
-      -- Answers to one request pass by the order of the session. OFFSET 0 keeps the look-up on the index of reply_to.
+      -- Answers to one request pass by the order of the session.
       for d in
         select w.id from (
           select e.id from deliveries e
@@ -139,18 +140,19 @@ begin
           row_number() over (partition by p.i order by h.id) as n,
           count(*) over (partition by p.i) as of
         from unnest(p_i, p_id, p_node, p_lease, p_bytes, p_more) as p(i, id, node, lease, bytes, more)
-        join held h on h.id = p.id join messages m on m.seq = h.message_seq
+        join held h on h.id = p.id
+        cross join lateral (select c.envelope, c.sig_payload, c.a2a from messages c where c.seq = h.message_seq offset 0) m
     ), leased as (
       update deliveries e
         set lease_until = now_ms + s.lease, lease_node = s.node, attempts = e.attempts + 1,
             expires_at = case when e.attempts >= 9 then least(e.expires_at, now_ms + s.lease) else e.expires_at end
         from sized s
-        where e.id = s.id and (s.n = 1 or s.total <= s.bytes)
+        where e.id = s.id and e.id = any (p_id) and (s.n = 1 or s.total <= s.bytes)
         returning s.i, s.more or s.n < s.of as more, e.*
     )
     select l.i, l.id, l.message_seq, l.message_id, m.kind, m.from_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a,
         m.created_at, l.thread, l.to_addr, l.session, m.expires_at, l.attempts, l.lease_until, l.more, null::bigint, false
-      from leased l join messages m on m.seq = l.message_seq
+      from leased l cross join lateral (select c.* from messages c where c.seq = l.message_seq offset 0) m
       order by l.i, l.id;
 end $$;
 
@@ -164,7 +166,8 @@ returns table (
   lease_until bigint
 )
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 begin
@@ -191,7 +194,7 @@ begin
                     and (e.reserved_for is null or e.reserved_for = p_node)
                   offset 0) r
               order by r.id limit p_max)
-          ) w join messages m on m.seq = w.message_seq
+          ) w cross join lateral (select c.* from messages c where c.seq = w.message_seq offset 0) m
       ) s
       where s.n = 1 or s.total <= p_bytes
       order by s.id;
@@ -201,38 +204,46 @@ end $$;
 create or replace function ack_deliveries(items json)
 returns table (i integer, message_id text)
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 begin
   return query
-    with held as materialized (
-      select x.i, e.id
+    with named as materialized (
+      select x.i, x.node, e.id
         from json_to_recordset(items) as x(i integer, agent text, node text, ids json)
         cross join lateral json_array_elements_text(x.ids) as k(id)
-        join deliveries e on e.agent_id = x.agent and e.message_id = k.id and e.lease_node = x.node
-        order by e.id for update of e
+        cross join lateral (
+          select d.id from deliveries d where d.agent_id = x.agent and d.message_id = k.id and d.lease_node = x.node offset 0
+        ) e
+    ), held as materialized (
+      -- Again by holder: another node may take it while this waits for the lock.
+      select n.i, e.id from named n join deliveries e on e.id = n.id and e.lease_node = n.node
+        where e.id = any (array(select a.id from named a)) order by e.id for update of e
     )
-    delete from deliveries e using held h where e.id = h.id returning h.i, e.message_id;
+    delete from deliveries e using held h
+      where e.id = h.id and e.id = any (array(select a.id from held a)) returning h.i, e.message_id;
 end $$;
 
 -- items: [{id, node, attempts, until}]. Undoes exactly those leases, the attempt too; answers whose they were.
 create or replace function release_deliveries(items json)
 returns table (agent_id text)
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_memoize = off set jit = off
 as $$
 #variable_conflict use_column
 begin
   return query
-    with held as materialized (
+    with named as materialized (
+      select * from json_to_recordset(items) as x(id bigint, node text, attempts integer, until bigint)
+    ), held as materialized (
       select e.id
-        from json_to_recordset(items) as x(id bigint, node text, attempts integer, until bigint)
-        join deliveries e on e.id = x.id and e.lease_node = x.node and e.attempts = x.attempts and e.lease_until = x.until
-        order by e.id for update of e
+        from named x join deliveries e on e.id = x.id and e.lease_node = x.node and e.attempts = x.attempts and e.lease_until = x.until
+        where e.id = any (array(select a.id from named a)) order by e.id for update of e
     )
-    update deliveries e set lease_until = 0, lease_node = null, attempts = e.attempts - 1, expires_at = m.expires_at
-      from held h, messages m
-      where e.id = h.id and m.seq = e.message_seq
+    update deliveries e set lease_until = 0, lease_node = null, attempts = e.attempts - 1,
+        expires_at = (select m.expires_at from messages m where m.seq = e.message_seq)
+      from held h
+      where e.id = h.id and e.id = any (array(select a.id from held a))
       returning e.agent_id;
 end $$;
