@@ -3,7 +3,7 @@
  * sides agree to; an agent process that listens behind one of them; a signed question and its answer across both.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,6 +29,8 @@ interface Company {
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-demo-'));
+// Run by root, the databases belong to another account, which has to get through.
+await chmod(folder, 0o711);
 const children: ChildProcess[] = [];
 let ended: Promise<void> | undefined;
 process.on('SIGINT', () => void end().then(() => process.exit(130)));
