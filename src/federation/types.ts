@@ -96,7 +96,7 @@ export interface LinkView {
   known_as: string | null;
   /** Why the peer does not know our newest change yet; null when it does. */
   problem: string | null;
-  /** The last 50 changes of both sides, newest last. */
+  /** The last 50 changes of each side, newest last. */
   log: readonly LinkLogEntry[];
 }
 

@@ -15,6 +15,7 @@ import * as store from './store.ts';
 export const maxStrangers = 100;
 export const maxOfDomain = 10;
 const theirLogKept = 200;
+const clockSkewMs = 300_000;
 
 /** Hears what peers tell of their side of links. */
 export class Listener {
@@ -44,7 +45,7 @@ export class Listener {
     const link = id === undefined ? undefined : await store.linkById(this.#db, id);
     // Nobody of the org has said anything about this peer yet.
     if (!link || link.ourRev === 0) return { side: null };
-    const log = (await store.logOf(this.#db, [link.id], maxLogTold, 'ours')).get(link.id) ?? [];
+    const log = (await store.logOf(this.#db, [link.id], maxLogTold, ['ours'])).get(link.id) ?? [];
     return { side: sideOf(link, log) };
   }
 
@@ -105,7 +106,7 @@ export class Listener {
     const told = side.log.map((entry) => ({
       ...entry,
       side: 'theirs' as const,
-      at: Math.min(entry.at, now),
+      at: Math.min(entry.at, now + clockSkewMs),
       detail: JSON.stringify(entry.detail),
     }));
     await store.addLog(tx, link.id, told);

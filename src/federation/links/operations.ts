@@ -176,7 +176,8 @@ export class Operations {
       {
         id: newId(clock),
         side: 'ours',
-        at: now,
+        // A revision is the clock's time, and of two changes in one millisecond it still tells the later one.
+        at: result.standing.ourRev,
         by: admin.handle,
         what: result.what,
         detail: JSON.stringify(result.detail ?? {}),
@@ -278,7 +279,7 @@ async function mirror(tx: Tx, id: string, twin: LinkRow, now: number): Promise<v
     knownAs: link.peerHandle,
     theirRules: JSON.stringify(link.ourWant > 0 ? { signed_only: link.signedOnly, ips: link.ips } : {}),
   });
-  const own = (await store.logOf(tx, [id], logShown, 'ours')).get(id) ?? [];
+  const own = (await store.logOf(tx, [id], logShown, ['ours'])).get(id) ?? [];
   await store.addLog(
     tx,
     twin.id,

@@ -297,17 +297,17 @@ export async function trimTheirLog(tx: Tx, linkId: string, keep: number): Promis
   await tx.query(sql, [linkId, keep]);
 }
 
-/** The newest `limit` of each link, oldest first; of both sides unless one is named. */
+/** The newest `limit` of each side of each link (a peer that talks much hides nothing of ours), oldest first. */
 export async function logOf(
   db: Queryable,
   linkIds: readonly string[],
   limit: number,
-  side?: LogRow['side'],
+  sides: ReadonlyArray<LogRow['side']> = ['ours', 'theirs'],
 ): Promise<Map<string, LogRow[]>> {
-  const sql = `select l.id as link, e.* from unnest($1::text[]) as l(id) cross join lateral (
-      select id, side, at, by, what, detail from link_log where link_id = l.id and ($3::text is null or side = $3)
+  const sql = `select l.id as link, e.* from unnest($1::text[]) as l(id) cross join unnest($3::text[]) as s(side) cross join lateral (
+      select id, side, at, by, what, detail from link_log where link_id = l.id and side = s.side
       order by at desc, id desc limit $2) e order by e.at, e.id`;
-  const { rows } = await db.query<LogRow & { link: string }>(sql, [linkIds, limit, side ?? null]);
+  const { rows } = await db.query<LogRow & { link: string }>(sql, [linkIds, limit, sides]);
   const logs = new Map<string, LogRow[]>();
   for (const { link, ...row } of rows) logs.set(link, [...(logs.get(link) ?? []), row]);
   return logs;

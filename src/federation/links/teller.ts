@@ -23,6 +23,7 @@ export interface TellerDeps {
 
 const kind = 'link';
 const firstTryMs = 4_000;
+const anHourOfTries = 300;
 const keepTryingMs = 30 * 86_400_000;
 const longestRetryAfterMs = 60_000;
 /** Refusals of a call that may pass later though nothing of it changes. */
@@ -81,6 +82,15 @@ export class Teller implements Sender {
     return result;
   }
 
+  /**
+   * About every 11 s for an hour, so that a peer that returns knows within 15 s (design §10), and not before a failed look at its DID document
+   * is forgotten (10 s); then doubling up to an hour.
+   */
+  retryDelay(attempts: number): number {
+    const pause = 10_500 + 2_000 * Math.random();
+    return Math.min(pause * 2 ** Math.max(0, attempts - anHourOfTries), 3_600_000);
+  }
+
   async onGivenUp(tx: Tx, item: OutboxItem, result: GivenUp): Promise<void> {
     const { clock } = this.#deps;
     const linkId = item.body ?? '';
@@ -101,7 +111,7 @@ export class Teller implements Sender {
         return { outcome: 'retry', reason: `${domain} shows no did.json of its own.`, destinationDown: true };
       }
     }
-    const log = (await store.logOf(db, [link.id], maxLogTold, 'ours')).get(link.id) ?? [];
+    const log = (await store.logOf(db, [link.id], maxLogTold, ['ours'])).get(link.id) ?? [];
     let answer: PeerAnswer;
     try {
       answer = await client.post(domain, '/federation/v1/links', sideOf(link, log));
