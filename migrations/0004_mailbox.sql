@@ -21,5 +21,8 @@ create table deliveries (
 create index deliveries_by_agent on deliveries (agent_id, id);
 create index deliveries_by_reply on deliveries (agent_id, reply_to) where reply_to is not null;
 create index deliveries_by_expiry on deliveries (expires_at);
-create index deliveries_worn_out on deliveries (lease_until) where attempts >= 10;
+-- For acks.
+create index deliveries_by_message_id on deliveries (agent_id, message_id);
+-- An index on lease columns would make each lease rewrite every index entry of the row (no HOT update). Worn-out rows are found by
+-- expires_at instead: the tenth lease moves it to the lease's end.
 create index deliveries_by_message on deliveries (message_seq);

@@ -18,7 +18,8 @@ create table outbox (
 ) with (fillfactor = 70);
 create index outbox_due on outbox (due_at, id);
 create index outbox_by_lane on outbox (lane, id);
-create index outbox_by_destination on outbox (destination);
+create index outbox_by_destination_due on outbox (destination, due_at, id);
+create index outbox_leased on outbox (destination, lease_until) where lease_until > 0;
 create index outbox_by_message on outbox (message_seq) where message_seq is not null;
 create index outbox_by_expiry on outbox (expires_at);
 

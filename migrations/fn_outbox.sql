@@ -1,10 +1,6 @@
 -- Claiming what leaves. See fn_take.sql on why plans must not depend on statistics; the bounds of (destination, due_at) are row comparisons
 -- for the same reason.
 
-create index if not exists outbox_by_destination_due on outbox (destination, due_at, id);
-drop index if exists outbox_by_destination;
-create index if not exists outbox_leased on outbox (destination, lease_until) where lease_until > 0;
-
 -- Leases at most p_most rows that may be sent now, of the destinations of p_ids, of p_destinations, or (both null) of all:
 -- due, not leased, not expired, of a kind that somebody here sends, and first of their lane. A destination has at most p_each rows under lease on all
 -- replicas together, one while its circuit is half open, none while it is open or stopped. Those with least under way come first.

@@ -10,20 +10,17 @@
 -- `agent_id >= a and agent_id <= a order by agent_id, id` is the order of one index only, and the settings of each function keep the
 -- planner from plans that are cheap while the table is small. OFFSET 0 and `id = any (…)` fence single look-ups for the same reason.
 
--- Acknowledging looks up (agent, message id).
-create index if not exists deliveries_by_message_id on deliveries (agent_id, message_id);
--- An index on lease columns would make each lease rewrite every index entry of the row (no HOT update). Worn-out rows are found by
--- expires_at instead: the tenth lease moves it to the lease's end.
-drop index if exists deliveries_worn_out;
 
 -- items: [{i, agent, node, lease, max, bytes, reply}], at most one per agent. Times in milliseconds.
 -- For each item: its leased deliveries in order of id; or one row without id, with the next time at which looking again makes sense:
 -- the end of the earliest lease (wake_at), or that messages wait until another node has finished with their session (blocked).
-create or replace function take_deliveries(items json, now_ms bigint, longest_lease bigint)
+-- An event whose link no longer lets it pass is not handed out: it is removed (redsyn.md "Cada evento se vuelve a verificar contra el enlace al repartirse").
+drop function if exists take_deliveries(json, bigint, bigint);
+create function take_deliveries(items json, now_ms bigint, longest_lease bigint)
 returns table (
   i integer, id bigint, seq bigint, message_id text, kind text, from_addr text, reply_to text, envelope text, sig_payload text,
   sig_node text, a2a text, created_at bigint, thread text, to_addr text, session integer, expires_at bigint, attempts integer,
-  lease_until bigint, more boolean, wake_at bigint, blocked boolean
+  lease_until bigint, more boolean, wake_at bigint, blocked boolean, topic text
 )
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
@@ -41,6 +38,7 @@ declare
   v_blocked boolean;
   v_held integer[];
   v_passed integer;
+  v_dropped integer;
   v_wake bigint;
   p_i integer[] := '{}';
   p_id bigint[] := '{}';
@@ -48,6 +46,7 @@ declare
   p_lease bigint[] := '{}';
   p_bytes bigint[] := '{}';
   p_more boolean[] := '{}';
+  p_drop bigint[] := '{}';
 begin
   select array_agg(x.agent) into v_agents from json_to_recordset(items) as x(agent text);
   perform 1 from mailboxes m where m.agent_id = any (v_agents) order by m.agent_id collate "C" for update of m;
@@ -60,7 +59,7 @@ begin
       where m.agent_id = t.agent
         and (m.node_id is distinct from t.node or m.last_seen < now_ms - 5000 or m.last_seen > now_ms + 5000);
 
-    v_took := 0; v_blocked := false;
+    v_took := 0; v_blocked := false; v_dropped := 0;
     if t.reply is not null then
       -- Answers to one request pass by the order of the session.
       for d in
@@ -82,7 +81,8 @@ begin
       loop
         v_read := 0;
         for d in
-          select e.id, e.session, e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease as is_leased from deliveries e
+          select e.id, e.session, e.message_seq, e.checks, e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease as is_leased
+            from deliveries e
             where (e.agent_id, e.id) > (t.agent, v_after) and e.agent_id <= t.agent
               and case
                 when e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease
@@ -99,6 +99,11 @@ begin
           elsif d.session = any (v_held) then
             v_blocked := true;
             v_passed := v_passed + 1;
+          elsif d.checks is not null
+            and not event_may_pass(d.checks, (select m.sig_payload is not null from messages m where m.seq = d.message_seq))
+          then
+            p_drop := p_drop || d.id;
+            v_dropped := v_dropped + 1;
           else
             v_took := v_took + 1;
             p_i := p_i || t.i; p_id := p_id || d.id; p_node := p_node || t.node; p_lease := p_lease || t.lease;
@@ -107,14 +112,16 @@ begin
           end if;
         end loop;
         -- What stands behind this many messages of held sessions waits until their holder has gone on.
-        exit when v_read < v_limit or v_passed >= 5000;
+        exit when v_read < v_limit or v_passed >= 5000 or v_dropped >= 5000;
         v_limit := least(v_limit * 4, 1000);
       end loop;
     end if;
 
     if v_took = 0 then
       v_wake := null;
-      if not v_blocked then
+      if v_dropped >= 5000 then
+        v_wake := now_ms;
+      elsif not v_blocked then
         select min(e.lease_until) into v_wake from deliveries e
           where e.agent_id >= t.agent and e.agent_id <= t.agent
             and e.lease_until > now_ms and e.lease_until <= now_ms + longest_lease and e.attempts < 10
@@ -126,6 +133,9 @@ begin
     p_more := p_more || array_fill(v_took = t.max, array[v_took]);
   end loop;
 
+  if cardinality(p_drop) > 0 then
+    delete from deliveries e where e.id = any (p_drop);
+  end if;
   if cardinality(p_id) = 0 then
     return;
   end if;
@@ -151,19 +161,21 @@ begin
         returning s.i, s.more or s.n < s.of as more, e.*
     )
     select l.i, l.id, l.message_seq, l.message_id, m.kind, m.from_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a,
-        m.created_at, l.thread, l.to_addr, l.session, m.expires_at, l.attempts, l.lease_until, l.more, null::bigint, false
+        m.created_at, l.thread, l.to_addr, l.session, m.expires_at, l.attempts, l.lease_until, l.more, null::bigint, false,
+        case when m.kind = 'event' then m.to_addr end
       from leased l cross join lateral (select c.* from messages c where c.seq = l.message_seq offset 0) m
       order by l.i, l.id;
 end $$;
 
 -- What a take by `p_node` would find, without taking it: no lease, no heartbeat, no attempt.
-create or replace function peek_deliveries(
+drop function if exists peek_deliveries(text, text, text, integer, bigint, bigint, bigint);
+create function peek_deliveries(
   p_agent text, p_node text, p_reply text, p_max integer, p_bytes bigint, now_ms bigint, longest_lease bigint
 )
 returns table (
   id bigint, seq bigint, message_id text, kind text, from_addr text, reply_to text, envelope text, sig_payload text,
   sig_node text, a2a text, created_at bigint, thread text, to_addr text, session integer, expires_at bigint, attempts integer,
-  lease_until bigint
+  lease_until bigint, topic text
 )
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
@@ -173,9 +185,9 @@ as $$
 begin
   return query
     select s.id, s.seq, s.message_id, s.kind, s.from_addr, s.reply_to, s.envelope, s.sig_payload, s.sig_node, s.a2a, s.created_at,
-        s.thread, s.to_addr, s.session, s.expires_at, s.attempts, s.lease_until
+        s.thread, s.to_addr, s.session, s.expires_at, s.attempts, s.lease_until, s.topic
       from (
-        select w.id, w.message_id, w.thread, w.to_addr, w.session, w.attempts, w.lease_until, m.expires_at, m.reply_to,
+        select case when m.kind = 'event' then m.to_addr end as topic, w.id, w.message_id, w.thread, w.to_addr, w.session, w.attempts, w.lease_until, m.expires_at, m.reply_to,
             m.seq, m.kind, m.from_addr, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at,
             sum(octet_length(m.envelope) + coalesce(octet_length(m.sig_payload), 0) + coalesce(octet_length(m.a2a), 0))
               over (order by w.id) as total,
@@ -185,6 +197,7 @@ begin
               where p_reply is null and e.agent_id >= p_agent and e.agent_id <= p_agent
                 and (e.lease_until <= now_ms or e.lease_until > now_ms + longest_lease) and e.expires_at > now_ms and e.attempts < 10
                 and (e.reserved_for is null or e.reserved_for = p_node)
+                and (e.checks is null or event_may_pass(e.checks, (select x.sig_payload is not null from messages x where x.seq = e.message_seq)))
               order by e.agent_id, e.id limit p_max)
             union all
             (select r.* from (

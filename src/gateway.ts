@@ -9,6 +9,7 @@ import { bootstrap } from './directory/bootstrap.ts';
 import { createDirectory } from './directory/index.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
 import { createExchange } from './exchange/index.ts';
+import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
 import { DidResolver } from './identity/resolver.ts';
@@ -131,7 +132,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     authority,
     loopback,
   });
-  const exchange = createExchange({ db, notifier, clock, sendNow: (ids) => outbox.sendNow(ids) });
+  const exchange = createExchange({ db, notifier, clock, outbox });
   const mailbox = createMailbox({
     db,
     notifier,
@@ -222,6 +223,9 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       async signer(ownerId) {
         const member = ownerId === null ? null : await directory.member(ownerId);
         return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+      },
+      async mayLeave({ orgId, ownerId, to }) {
+        return orgId === null || (await mayLeave({ orgId, owner: ownerId, to }, federation));
       },
       fetch,
       clock,

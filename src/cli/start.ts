@@ -43,7 +43,7 @@ function welcome(gateway: Gateway, data: string): string {
     '',
     `  export TOKEN=${admin.newToken ?? `$(cat ${data}/admin-token)`}`,
     `  curl -s ${url}/redsyn/v1/me -H "Authorization: Bearer $TOKEN"`,
-    `  curl -s -X PUT ${url}/redsyn/v1/agents/${org}/general/${admin.user}/helper -H "Authorization: Bearer $TOKEN" -d '{"listening": true, "description": "answers questions"}'`,
+    `  curl -s -X PUT ${url}/redsyn/v1/agents/${org}/general/${admin.user}/helper -H "Authorization: Bearer $TOKEN" --json '{"listening": true, "description": "answers questions"}'`,
     '',
   ].join('\n');
 }

@@ -1,6 +1,7 @@
 import type { Db, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Refusal, type RefusalCode, refusals } from '../lib/refusal.ts';
+import type { SendResult } from '../outbox/types.ts';
 import type { MessageKind } from './message.ts';
 import { carriedMessage, recordRemoteSession, withdrawRequest } from './store.ts';
 import { endUndelivered, undeliveredWords } from './undelivered.ts';
@@ -15,39 +16,57 @@ export interface Carried {
   thread: string;
   /** Whose key signs the carrier: an owner here, or null for the gateway's own notice, which the instance signs. */
   ownerId: string | null;
+  /** The org here from which it leaves. */
+  orgId: string | null;
   /** Where it goes, with the session when one is asked for. */
   to: string;
 }
 
-/** What the other side answered to the first try, for whoever waits on it. */
-export type FirstAnswer = Refusal | { to: string | null };
+/** The outbox as a sender waits on it. */
+export interface FirstTries {
+  sendNow(outboxIds: readonly number[]): void;
+  firstTry(outboxId: number, timeoutMs: number): Promise<SendResult | null>;
+  isDown(destination: string): Promise<boolean>;
+}
+
+/** Recording the end of a try takes no longer. */
+const recordMs = 10_000;
 
 /**
  * The exchange's half of carrying messages to other gateways: what is carried, and what becomes of the exchange. The outbox calls it
- * through the wire's client; {@link Carrier.waitForFirst} lets a caller hear of the first try.
+ * through the wire's client.
  */
 export class Carrier {
   readonly #db: Db;
   readonly #clock: Clock;
-  /** By outbox row: callers that still wait for the first answer. */
-  readonly #waiting = new Map<number, (answer: FirstAnswer) => void>();
+  readonly #outbox: FirstTries;
+  /** Outbox rows whose sender still waits for the first answer; `claimed` once a refusal is being recorded as that answer. */
+  readonly #waiting = new Map<number, 'open' | 'claimed'>();
 
-  constructor(db: Db, clock: Clock) {
+  constructor(db: Db, clock: Clock, outbox: FirstTries) {
     this.#db = db;
     this.#clock = clock;
+    this.#outbox = outbox;
   }
 
-  /** The first answer of the far side to an outbox row, or null when none came within `ms`. A refusal that it hears takes the request back. */
-  waitForFirst(outboxId: number, ms: number): Promise<FirstAnswer | null> {
-    return new Promise((resolve) => {
-      const done = (answer: FirstAnswer | null): void => {
-        cancel();
-        this.#waiting.delete(outboxId);
-        resolve(answer);
-      };
-      const cancel = this.#clock.after(ms, () => done(null));
-      this.#waiting.set(outboxId, done);
-    });
+  /**
+   * Sends an outbox row now and waits for what the far side answers: its refusal (then the request was taken back, and its id may be used
+   * again), its word of whom it is for, or null when none came within `ms`.
+   */
+  async first(outboxId: number, destination: string, ms: number): Promise<Refusal | { to: string | null } | null> {
+    this.#waiting.set(outboxId, 'open');
+    try {
+      this.#outbox.sendNow([outboxId]);
+      const [tried, down] = [this.#outbox.firstTry(outboxId, ms), this.#outbox.isDown(destination)];
+      let result = (await down) ? null : await tried;
+      // A refusal that is being recorded as the answer must become the answer.
+      if (result === null && this.#waiting.get(outboxId) === 'claimed')
+        result = await this.#outbox.firstTry(outboxId, recordMs);
+      if (result?.outcome === 'refused') return farRefusal(result);
+      return result?.outcome === 'delivered' ? { to: noted(result.note) } : null;
+    } finally {
+      this.#waiting.delete(outboxId);
+    }
   }
 
   /** Null when the message is gone. */
@@ -61,14 +80,14 @@ export class Carrier {
       messageId: row.id,
       thread: row.wire_thread,
       ownerId: row.owner,
+      orgId: row.org_id,
       to: row.to_addr.replace(/#.*$/, '') + (asksSession?.[0] ?? ''),
     };
   }
 
-  async delivered(tx: Tx, outboxId: number, messageSeq: number, to: string | null): Promise<void> {
+  async delivered(tx: Tx, messageSeq: number, to: string | null): Promise<void> {
     const session = /#s([1-9]\d{0,8})$/.exec(to ?? '');
     if (session) await recordRemoteSession(tx, messageSeq, Number(session[1]));
-    this.#waiting.get(outboxId)?.({ to });
   }
 
   async givenUp(
@@ -77,10 +96,9 @@ export class Carrier {
     messageSeq: number,
     why: { code: string; words: string; status?: number; data?: Record<string, unknown> },
   ): Promise<void> {
-    const waiting = this.#waiting.get(outboxId);
-    if (waiting && why.code !== 'expired') {
+    if (this.#waiting.has(outboxId) && why.code !== 'expired') {
+      this.#waiting.set(outboxId, 'claimed');
       await withdrawRequest(tx, messageSeq);
-      waiting(farRefusal(why));
       return;
     }
     const now = this.#clock.now();
@@ -92,6 +110,12 @@ export class Carrier {
   }
 }
 
+/** Whom the far side says the message is for, with the session it opened. */
+function noted(note: unknown): string | null {
+  const to = (note as { to?: unknown } | null | undefined)?.to;
+  return typeof to === 'string' ? to : null;
+}
+
 function requestedTo(envelopeText: string): string {
   const { to } = JSON.parse(envelopeText) as { to?: unknown };
   return typeof to === 'string' ? to : '';
@@ -99,7 +123,7 @@ function requestedTo(envelopeText: string): string {
 
 /** The far side's refusal in our own words' form: its code when we know it, else what its status means. */
 function farRefusal(why: { code: string; words: string; status?: number; data?: Record<string, unknown> }): Refusal {
-  const code: RefusalCode = why.code in refusals ? (why.code as RefusalCode) : 'forbidden';
+  const code: RefusalCode = Object.hasOwn(refusals, why.code) ? (why.code as RefusalCode) : 'forbidden';
   return new Refusal(code, why.words, {
     ...(why.status !== undefined && why.status >= 400 && { status: why.status }),
     ...(why.data && { data: why.data }),

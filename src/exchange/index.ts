@@ -3,7 +3,7 @@ import { Batcher } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Refusal } from '../lib/refusal.ts';
 import { toAccepted, toItem } from './accept.ts';
-import { Carrier } from './carrier.ts';
+import { Carrier, type FirstTries } from './carrier.ts';
 import { createLookups } from './lookup.ts';
 import type { ExchangeLookups } from './lookups.ts';
 import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
@@ -18,8 +18,7 @@ export interface ExchangeOptions {
   clock: Clock;
   /** How long a sender waits for the first answer of another gateway before it is told "accepted" (design §10). */
   firstTryMs?: number;
-  /** Sends these outbox rows now, from this process, rather than when a worker finds them. */
-  sendNow?: (outboxIds: number[]) => void;
+  outbox: FirstTries;
 }
 
 export interface Core extends Exchange {
@@ -35,8 +34,8 @@ export interface Core extends Exchange {
 
 const deadlock = '40P01';
 
-export function createExchange({ db, notifier, clock, firstTryMs = 5_000, sendNow }: ExchangeOptions): Core {
-  const carrier = new Carrier(db, clock);
+export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox }: ExchangeOptions): Core {
+  const carrier = new Carrier(db, clock, outbox);
   const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
 
   async function run(items: AcceptItem[]): Promise<AcceptRow[]> {
@@ -66,11 +65,16 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, sendNo
       const row = await acceptances.submit(item);
       const accepted = toAccepted(row, item);
       if (accepted instanceof Refusal) return accepted;
-      const waits = row.outbox_id !== null && item.target === 'remote';
-      const first = waits ? carrier.waitForFirst(row.outbox_id!, firstTryMs) : null;
-      notifier.wake(row.wakes);
-      if (row.outbox_id !== null) sendNow?.([row.outbox_id]);
-      const answer = await first;
+      if (row.outbox_id === null) {
+        notifier.wake(row.wakes);
+        return accepted;
+      }
+      if (item.target !== 'remote') {
+        outbox.sendNow([row.outbox_id]);
+        notifier.wake(row.wakes);
+        return accepted;
+      }
+      const answer = await carrier.first(row.outbox_id, item.destination!, firstTryMs);
       if (answer instanceof Refusal) return answer;
       return answer?.to ? { ...accepted, to: answer.to } : accepted;
     },

@@ -43,7 +43,7 @@ async function bind(
   }
   const isLocal = sender.kind === 'local';
   // "Un pedido sin hilo abre uno con su propio id"; an id that its sender may use again opens a new one each time.
-  const own = asked ?? (isLocal || inbound.idempotent ? envelope.id : null);
+  const own = asked ?? (inbound.idempotent ? envelope.id : null);
   const participant = senderKey.slice(senderKey.indexOf(':') + 1);
   const derived = own === null ? newId(clock) : derivedId(['a2a-thread', agent.memberId, participant, own]);
   return {

@@ -1,7 +1,7 @@
 import type { Db, Notifier, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { clearCircuit, heard, insertItem, listCircuits } from './store.ts';
+import { clearCircuit, heard, insertItem, isDown, listCircuits } from './store.ts';
 import type { Circuit, NewOutboxItem, Sender, SendResult } from './types.ts';
 import { Worker } from './worker.ts';
 
@@ -18,6 +18,8 @@ export interface Outbox {
    * (its destination is down, or another replica took it). May be called before the commit, and up to some seconds after the try.
    */
   firstTry(id: number, timeoutMs: number): Promise<SendResult | null>;
+  /** Nothing is tried there now, so that nobody need wait for a first try. */
+  isDown(destination: string): Promise<boolean>;
   /** The destination proved to be calling us: its circuit closes and what waits for it is due at once. Cheap; never rejects. */
   heardFrom(destination: string): Promise<void>;
   /** Destinations that are down or stopped, those with an alert first. */
@@ -99,6 +101,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
         const cancel = clock.after(timeoutMs, () => settle(null));
       });
     },
+    isDown: (destination) => isDown(db, destination, clock.now()),
     async heardFrom(destination) {
       const now = clock.now();
       const last = heardAt.get(destination);

@@ -137,6 +137,15 @@ export async function closeCircuit(tx: Queryable, destination: string): Promise<
   await tx.query('delete from circuits where destination = $1 and alert is null', [destination]);
 }
 
+/** Nothing is tried there now: its circuit is open, or it was stopped. */
+export async function isDown(db: Queryable, destination: string, now: number): Promise<boolean> {
+  const { rows } = await db.query(
+    'select from circuits where destination = $1 and (open_until > $2 or alert is not null)',
+    [destination, now],
+  );
+  return rows.length > 0;
+}
+
 /** True when something may go now that could not before. */
 export async function heard(db: Queryable, destination: string, now: number): Promise<boolean> {
   const { rows } = await db.query<{ changed: boolean }>('select hear_outbox($1, $2) as changed', [destination, now]);

@@ -21,6 +21,7 @@ const carried: Carried = {
   messageId: 'e1',
   thread: 't-wire',
   ownerId: 'member-joel',
+  orgId: 'org-acme',
   to: 'globex.test/erp/bob/billing',
 };
 const item: OutboxItem = {
@@ -47,7 +48,7 @@ type Answer = { status?: number; headers?: Record<string, string>; body: unknown
 
 function client(
   answers: Answer[] | ((call: Call) => Answer),
-  over: { carried?: Carried | null; loopback?: boolean } = {},
+  over: { carried?: Carried | null; loopback?: boolean; mayLeave?: boolean } = {},
 ) {
   const calls: Call[] = [];
   const told: unknown[] = [];
@@ -56,9 +57,10 @@ function client(
   const sender = createRedsynClient({
     carrier: {
       load: async () => (over.carried === undefined ? carried : over.carried),
-      delivered: async (_tx, outboxId, seq, to) => void told.push([outboxId, seq, to]),
+      delivered: async (_tx, seq, to) => void told.push([seq, to]),
       givenUp: async (_tx, outboxId, seq, why) => void told.push([outboxId, seq, why]),
     },
+    mayLeave: async () => over.mayLeave ?? true,
     async signer(ownerId) {
       signers.push(ownerId);
       return { keyId: `did:web:acme.test:agents:joel#key-1`, pair: new KeyPair(Buffer.alloc(32, 7)) };
@@ -160,8 +162,8 @@ describe('carrying an envelope', () => {
     const why: GivenUp = { code: 'policy_denied', words: 'no', status: 403 };
     await sender.onGivenUp!(tx, item, why);
     assert.deepEqual(told, [
-      [7, 3, 'x#s2'],
-      [7, 3, null],
+      [3, 'x#s2'],
+      [3, null],
       [7, 3, why],
     ]);
   });

@@ -17,6 +17,8 @@ export interface RedsynClientOptions {
   carrier: Pick<Carrier, 'load' | 'delivered' | 'givenUp'>;
   /** The key of that owner; of the instance for null (a notice that no agent wrote). */
   signer(ownerId: string | null): Promise<Pick<Signer, 'keyId' | 'pair'>>;
+  /** Whether it may still go where it is going: a link may have been revoked while it waited. */
+  mayLeave(carried: Carried): Promise<boolean>;
   fetch: Fetch;
   clock: Clock;
   /** This gateway runs on loopback, so peers on loopback are called over http (design §6). */
@@ -38,6 +40,7 @@ export function createRedsynClient(options: RedsynClientOptions): Sender {
     async send(item, signal) {
       const carried = item.messageSeq === null ? null : await carrier.load(item.messageSeq);
       if (!carried) return gone();
+      if (!(await options.mayLeave(carried))) return noLonger();
       const base = baseOf(item.destination);
       try {
         const known = legacy.get(item.destination);
@@ -56,7 +59,7 @@ export function createRedsynClient(options: RedsynClientOptions): Sender {
     async onDelivered(tx, item, result) {
       const note = result.outcome === 'delivered' && isRecord(result.note) ? result.note : {};
       if (item.messageSeq === null) return;
-      await carrier.delivered(tx, item.id, item.messageSeq, typeof note.to === 'string' ? note.to : null);
+      await carrier.delivered(tx, item.messageSeq, typeof note.to === 'string' ? note.to : null);
     },
     async onGivenUp(tx, item, why) {
       if (item.messageSeq !== null) await carrier.givenUp(tx, item.id, item.messageSeq, why);
@@ -122,6 +125,11 @@ function gone(): SendResult {
     words: 'the message is no longer here',
     status: refusals.not_found.status,
   };
+}
+
+function noLonger(): SendResult {
+  const words = 'the link with that organisation has ended';
+  return { outcome: 'refused', code: 'address_not_found', words, status: refusals.address_not_found.status };
 }
 
 function nothingCommon(): SendResult {
