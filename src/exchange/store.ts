@@ -216,6 +216,8 @@ export interface CarriedRow {
   wire_thread: string;
   /** Owner of the key that signs, or null when no person here said it. */
   owner: string | null;
+  /** The org here from which it leaves. */
+  org_id: string | null;
   to_addr: string;
   asked_addr: string;
 }
@@ -225,6 +227,7 @@ export async function carriedMessage(db: Queryable, seq: number): Promise<Carrie
     `select m.seq, m.sender, m.kind, m.id, m.envelope, e.asked_addr,
         case when m.seq = e.request_seq then coalesce(p.their_thread, e.asker_thread) else e.asker_thread end as wire_thread,
         case when m.sender = 'system' then null when m.seq = e.request_seq then e.asker_owner else e.asked_owner end as owner,
+        (select o.org_id from members o where o.id = case when m.seq = e.request_seq then e.asker_owner else e.asked_owner end) as org_id,
         case when m.seq = e.request_seq then e.asked_addr else e.asker_addr end as to_addr
       from messages m join exchanges e on e.id = m.exchange_id
       left join conversation_participants p on p.owner = e.asker_owner and p.conversation = e.asker_conversation and p.participant = e.asked

@@ -8,7 +8,8 @@ import type { TaskView, Viewer } from './types.ts';
 const mostMessages = 1_000;
 
 export async function readTask(db: Db, exchangeId: string, viewer: Viewer): Promise<TaskView | Refusal> {
-  const row = exchangeId.length <= 64 ? await exchangeById(db, exchangeId) : null;
+  // What cannot be one of our ids need not be looked for, and some texts (NUL) cannot be.
+  const row = /^[0-9A-Za-z]{1,64}$/.test(exchangeId) ? await exchangeById(db, exchangeId) : null;
   if (!row || !maySee(row, viewer)) return refuse('not_found', 'There is no such task.');
   const messages = await messagesOf(db, row.id, mostMessages);
   return {

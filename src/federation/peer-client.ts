@@ -63,7 +63,7 @@ export class PeerClient {
 /** The stable code in an error's body, or ''. */
 export function codeOf(json: unknown): string {
   const code = (json as { error?: { code?: unknown } } | undefined)?.error?.code;
-  return typeof code === 'string' ? code.slice(0, 100) : '';
+  return typeof code === 'string' && /^[a-z_]{1,60}$/.test(code) ? code : '';
 }
 
 /** Words for an admin about a call that brought nothing. */

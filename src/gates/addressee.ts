@@ -15,13 +15,17 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   const { inbound, envelope, sender } = facts;
   const { addressee } = inbound;
   const to = envelope.to ?? '';
+  if (addressee === null) return sender.kind === 'anonymous' ? unauthenticated(tools.self) : unseen();
   if (to === '') {
     return addressee ? { kind: 'agent', agent: addressee, session: null } : invalid('`to` is missing.');
   }
   const found = await lookUp(to, sender.kind === 'local' ? sender.agent : null, tools);
   if (found instanceof Refusal) return found;
   if (addressee && found.agent && found.agent.id !== addressee.id) {
-    return invalid('`to` names another agent than the address that was called.');
+    // To outsiders that would tell that both are there (FED-06).
+    return sender.kind === 'local' && sender.member.orgId === addressee.orgId
+      ? invalid('`to` names another agent than the address that was called.')
+      : unseen();
   }
   if (found.agent) return { kind: 'agent', agent: found.agent, session: found.address?.session ?? null };
   if (sender.kind === 'anonymous') return unauthenticated(tools.self);

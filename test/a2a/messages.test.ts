@@ -303,7 +303,9 @@ describe('the REDSYN extension', () => {
   test('a tenant that names nobody is left to the gates, and reaches nobody', async () => {
     const fake = fakeWire();
     const { error } = json(await post(fake, params(envelope), { target: '/a2a/v1/eve:x:y' }));
-    assert.equal(fake.inbounds[0]!.envelope!.to, 'did:web:acme.test:agents:eve:x:y');
+    // `to` stays as its node sealed it: another one would tell a missing agent from a hidden one by a broken seal.
+    assert.equal(fake.inbounds[0]!.envelope!.to, 'acme/finance/ana/close');
+    assert.equal(fake.inbounds[0]!.addressee, null);
     assert.equal(error.data[0].metadata.code, 'address_not_found');
   });
 

@@ -61,8 +61,10 @@ export interface NewOrg {
 
 /** False when the handle is taken (or, for a primary org, when there is one). */
 export async function insertOrg(db: Queryable, row: NewOrg): Promise<boolean> {
+  // What is written to a partner elsewhere must not end with somebody here who took its name.
   const sql = `insert into orgs (id, handle, is_primary, api_version, plan, created_by, created_at)
-    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing`;
+    select $1, $2, $3, $4, $5, $6, $7 where not exists (select 1 from links
+      where (peer_handle = $2 or peer_alias = $2) and peer_domain is not null and our_want > 0) on conflict do nothing`;
   const values = [row.id, row.handle, row.isPrimary, row.apiVersion, row.plan, row.createdBy, row.now];
   return (await db.query(sql, values)).rowCount === 1;
 }

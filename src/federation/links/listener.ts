@@ -113,7 +113,10 @@ export class Listener {
     await store.trimTheirLog(tx, link.id, theirLogKept);
   }
 
-  /** By its own handle where that is free here, else by its domain. */
+  /**
+   * By its own handle where that is free here, else by its domain. What our admin agreed to under one name keeps it: another one would be in
+   * `allow` lists and addresses that were meant for somebody else.
+   */
   async #names(
     tx: Tx,
     link: LinkRow,
@@ -125,7 +128,8 @@ export class Listener {
       !(await store.isHandleTaken(tx, { orgId, handle, except: id }));
     const domainHandle = handleOfAuthority(domain);
     const peerAlias = link.peerAlias ?? (from.primary && (await isFree(domainHandle)) ? domainHandle : null);
-    if (from.org === peerHandle) return { peerHandle, peerAlias };
+    const isAgreed = link.ourWant > 0 && link.peerOrg !== null;
+    if (from.org === peerHandle || isAgreed) return { peerHandle, peerAlias };
     if (mayBeCalled(from.org, domain) && (await isFree(from.org))) return { peerHandle: from.org, peerAlias };
     return { peerHandle: peerAlias ?? peerHandle, peerAlias };
   }

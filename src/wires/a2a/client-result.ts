@@ -1,4 +1,5 @@
 import type { FetchResult } from '../../lib/fetch-types.ts';
+import { foreignText } from '../../lib/foreign-text.ts';
 import { readJson } from '../../lib/json.ts';
 import { Refusal, type RefusalCode, refusals } from '../../lib/refusal.ts';
 import type { SendResult } from '../../outbox/types.ts';
@@ -58,11 +59,11 @@ function readError(
 ): SendResult | typeof otherVersion {
   const info = errorInfo(error);
   const metadata = isRecord(info?.metadata) ? info.metadata : {};
-  const said = typeof error.message === 'string' ? error.message.slice(0, 500) : 'it was refused';
+  const said = foreignText(error.message, 500) || 'it was refused';
   // -32601 and -32009 speak of the method and the version, and nothing else of ours can be at fault there.
   if (error.code === -32601 || error.code === -32009) return otherVersion;
   const { code } = metadata;
-  if (typeof code !== 'string') return readPlainError(error, said, answer);
+  if (typeof code !== 'string' || !/^[a-z_]{1,60}$/.test(code)) return readPlainError(error, said, answer);
 
   if (code === 'pending_connection' || code === 'pending_approval') {
     return { outcome: 'retry', reason: said, retryAfterMs: waitForOwnerMs, destinationDown: false };
@@ -77,7 +78,7 @@ function readError(
       destinationDown: answer.status >= 500 || code === 'did_resolution_failed',
     };
   }
-  const known = code in refusals ? refusals[code as RefusalCode] : undefined;
+  const known = Object.hasOwn(refusals, code) ? refusals[code as RefusalCode] : undefined;
   return {
     outcome: 'refused',
     code,

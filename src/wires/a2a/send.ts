@@ -102,11 +102,10 @@ async function carried(
       ...envelope,
       // The gateway that carries it has given it one, which stands on the wrapping: what was signed cannot be changed.
       id: envelope.id || message.messageId,
-      // A tenant that names nobody is refused by the gates, and after they know who asks.
-      ...(named && !named.agent && { to: named.to }),
     },
     envelopeText: call.raw(redsynPath)!,
-    ...(named?.agent && { addressee: named.agent }),
+    // Whom a tenant names, and that it names nobody, is for the gates to judge, and after they know who asks.
+    ...(named && { addressee: named.agent }),
     ...(message.contextId !== undefined && { thread: message.contextId }),
     answers: 'inbox',
     idempotent: true,
