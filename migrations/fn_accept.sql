@@ -68,6 +68,7 @@ declare
   v_asked_thread text;
   v_session integer;
   v_outbox bigint;
+  v_topic text;
   v_wakes text[];
   all_wakes text[] := '{}';
   counted text[] := '{}';
@@ -79,7 +80,7 @@ begin
       quota_org text, exchange_id text, target text, agent_id text, asked_owner text, asked text, asked_addr text,
       session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
       asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
-      reserved_for text, destination text, lane text, state text, reason text)
+      reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
     v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
@@ -96,12 +97,40 @@ begin
       from messages m where m.sender = it.sender and m.id = it.id;
     if v_seq is not null then
       select * into ex from exchanges e where e.id = exchange;
+      if exchange is null then
+        -- An event opens no exchange.
+        select m.to_addr into addressee from messages m where m.seq = v_seq;
+        outcome := 'duplicate'; seq := v_seq; thread := coalesce(it.asker_thread, it.id); return next; continue;
+      end if;
       outcome := 'duplicate'; seq := v_seq; thread := ex.asker_thread;
       addressee := case when it.kind = 'request' then ex.asked_addr || coalesce('#s' || ex.asked_session, '') else ex.asker_addr end;
       return next; continue;
     end if;
 
-    if it.target = 'asker' then
+    if it.target = 'event' then
+      v_topic := null;
+      if it.event ->> 'to' = 'own' then
+        v_topic := topic_of(it.event ->> 'org', it.event ->> 'team', it.event ->> 'name', it.event ->> 'topic', now_ms);
+        if v_topic is null then
+          outcome := 'no_room'; return next; continue;
+        end if;
+      end if;
+      insert into messages (sender, id, kind, from_addr, to_addr, envelope, sig_payload, sig_node, a2a, wire, created_at, expires_at)
+        values (it.sender, it.id, it.kind, it.from_addr, it.to_addr, it.envelope, it.sig_payload, it.sig_node, it.a2a, it.wire, now_ms, it.expires_at)
+        on conflict do nothing returning messages.seq into v_seq;
+      thread := it.asker_thread; addressee := it.to_addr; signed := it.sig_payload is not null;
+      if v_seq is null then
+        outcome := 'duplicate'; return next; continue;
+      end if;
+      if it.asker_owner is not null then
+        insert into conversations (owner, id, created_at) values (it.asker_owner, it.asker_thread, now_ms) on conflict do nothing;
+        insert into conversation_participants (owner, conversation, participant) values (it.asker_owner, it.asker_thread, 'm:' || it.asker_owner)
+          on conflict do nothing;
+        insert into conversation_messages values (it.asker_owner, it.asker_thread, v_seq, it.asker_agent, it.asker_session) on conflict do nothing;
+      end if;
+      select s.outbox_id, s.wakes into v_outbox, v_wakes
+        from spread_event(it.event, v_topic, v_seq, it.id, it.to_addr, it.expires_at, now_ms) s;
+    elsif it.target = 'asker' then
       select * into ex from exchanges e where e.id = it.exchange_id for update;
       if ex.ended_at is not null then
         outcome := 'closed'; exchange := ex.id; return next; continue;
@@ -131,7 +160,8 @@ begin
       end if;
       if ex.asker_agent is not null then
         insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
-          values (ex.asker_agent, v_seq, it.id, ex.request_id, ex.asker_thread, ex.asker_addr, ex.asker_session, it.reserved_for, it.expires_at);
+          values (ex.asker_agent, v_seq, it.id, ex.request_id, ex.asker_thread, ex.asker_addr, ex.asker_session,
+                  case when it.sealed then ex.asker_node end, it.expires_at);
         v_wakes := v_wakes || ('inbox:' || ex.asker_agent);
       end if;
       if ex.asker_via is not null then
@@ -199,9 +229,9 @@ begin
       end if;
 
       insert into exchanges (id, request_seq, request_id, asker, asker_agent, asker_owner, asker_conversation, asker_addr, asker_session, asker_via,
-                             asker_thread, asked, asked_agent, asked_owner, asked_conversation, asked_addr, asked_session, state, created_at, updated_at)
+                             asker_node, asker_thread, asked, asked_agent, asked_owner, asked_conversation, asked_addr, asked_session, state, created_at, updated_at)
         values (it.exchange_id, v_seq, it.id, it.asker, it.asker_agent, it.asker_owner, case when it.asker_owner is not null then it.asker_thread end,
-                it.asker_addr, it.asker_session, it.asker_via, it.asker_thread, it.asked, it.agent_id,
+                it.asker_addr, it.asker_session, it.asker_via, it.asker_node, it.asker_thread, it.asked, it.agent_id,
                 case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session, 'submitted', now_ms, now_ms);
 
       if it.target = 'agent' then
