@@ -5,7 +5,7 @@ import * as agents from './agents/store.ts';
 import { readDid } from './dids.ts';
 import { holdersByKey } from './keys/store.ts';
 import { namesAuthority } from './names.ts';
-import { nodesByHash } from './nodes/store.ts';
+import { keyOfListener, nodeLastServed, nodesByHash } from './nodes/store.ts';
 import { tokenHash } from './nodes.ts';
 import * as people from './people/store.ts';
 import type { Address, Agent, Directory, Member, NodeIdentity, Org } from './types.ts';
@@ -141,6 +141,11 @@ export class Lookups implements Directory {
 
   orgById(id: string): Promise<Org | null> {
     return this.#orgsById.submit(id);
+  }
+
+  async sealedFor(agentId: string, reader: string | null): Promise<string | null> {
+    const served = reader === null ? undefined : await nodeLastServed(this.#db, agentId, reader);
+    return served ?? (await keyOfListener(this.#db, agentId))?.nodeId ?? null;
   }
 
   async #agentByKey(key: string): Promise<Agent | null> {

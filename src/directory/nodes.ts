@@ -91,9 +91,16 @@ export class Nodes {
     return refuse('conflict', 'This node has another key registered. Say `"rotate": true` to replace it.');
   }
 
-  /** The keys of the node that listened last for an agent; null when it has none to encrypt for. */
-  async keyOfListener(agentId: string): Promise<store.NodeKey | null> {
-    return (await store.keyOfListener(this.#deps.db, agentId)) ?? null;
+  /**
+   * The keys of the node that listened last for an agent; null when it has none to encrypt for. `reader` ('m:<member id>', 'd:<did>') is told
+   * them: what it seals next for the agent is for that node, whichever listens by then.
+   */
+  async keyOfListener(agentId: string, readers: readonly string[] = []): Promise<store.NodeKey | null> {
+    const { db, clock } = this.#deps;
+    const key = (await store.keyOfListener(db, agentId)) ?? null;
+    if (key && readers.length > 0)
+      await store.noteServed(db, { agentId, readers, nodeId: key.nodeId, now: clock.now() });
+    return key;
   }
 }
 

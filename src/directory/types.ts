@@ -128,6 +128,11 @@ export interface Directory {
   teamsOf(memberId: string): Promise<readonly string[]>;
   org(handle: string): Promise<Org | null>;
   orgById(id: string): Promise<Org | null>;
+  /**
+   * The node that a sealed request to the agent is for: the one whose key `reader` was told last, while that node is there and has a key; else
+   * the one whose key is told now. Null when there is none.
+   */
+  sealedFor(agentId: string, reader: string | null): Promise<string | null>;
 }
 
 export type Outcome<T> = T | Refusal;

@@ -11,7 +11,7 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
   const { envelope, sender, target, signature, proof } = admission;
   const id = admission.idempotent ? envelope.id : newId(clock);
   const item: AcceptItem = {
-    sender: sender.kind === 'relay' ? `relay:${sender.domain}` : admission.senderKey,
+    sender: admission.senderKey,
     id,
     kind: envelope.kind,
     from_addr: sender.address,
@@ -27,9 +27,12 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     proof_expires: proof?.expiresAt ?? null,
     quota_org: admission.quotaOrgId,
     reserved_for: admission.reservedFor,
+    sealed: admission.sealed,
+    asker_node: admission.senderNode,
     target: target.kind,
   };
   if (target.kind === 'asker') return { ...item, exchange_id: target.exchangeId, ...stateAfter(envelope) };
+  if (target.kind === 'event') return { ...item, ...eventParts(admission, target, clock) };
 
   const fresh = newId(clock);
   const asked = target.kind === 'agent' ? target.thread.asked : (envelope.thread ?? null);
@@ -69,6 +72,29 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
   };
 }
 
+/** An event stands in its publisher's own thread, and in a session of each agent that listens. */
+function eventParts(
+  { envelope, sender }: Admission,
+  target: Extract<Admission['target'], { kind: 'event' }>,
+  clock: Clock,
+): Partial<AcceptItem> {
+  const { address, team, name, spread } = target;
+  const local = sender.kind === 'local' ? sender : null;
+  return {
+    to_addr: address,
+    asker_agent: local?.agent?.id ?? null,
+    asker_owner: local?.member.id ?? null,
+    asker_session: sessionOf(sender.address),
+    asker_thread: envelope.thread ?? envelope.id,
+    event:
+      spread.to === 'own'
+        ? { ...spread, org: spread.orgId, team, name, topic: newId(clock) }
+        : spread.to === 'behind'
+          ? { to: 'behind', links: spread.revs, team, name, skip: spread.skip }
+          : { to: 'far', destination: spread.domain, lane: `${spread.domain} ${sender.address} ${address}` },
+  };
+}
+
 /** What the sender is told. */
 export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal {
   switch (row.outcome) {
@@ -80,16 +106,22 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
       return refuse('address_not_found').by('thread');
     case 'session_closed':
       return refuse('session_closed').by('thread');
+    case 'no_room':
+      return refuse('quota_exceeded', 'That organisation has as many topics as one may have.', {
+        status: 403,
+        data: { quota: true },
+      });
     case 'duplicate':
     case 'accepted':
       return {
         duplicate: row.outcome === 'duplicate',
-        exchangeId: row.exchange,
+        // An event opens none: what stands in its place names nothing.
+        exchangeId: row.exchange ?? item.id,
         id: item.id,
         thread: row.thread,
         to: row.addressee,
         signed: row.signed,
-        state: item.state ?? 'submitted',
+        state: item.state ?? (item.target === 'event' ? 'completed' : 'submitted'),
       };
   }
 }

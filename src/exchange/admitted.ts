@@ -24,7 +24,18 @@ export type Target =
    */
   | { kind: 'remote'; address: string; domain: string; linkId: string; peerId: string }
   /** A progress or reply: it goes to whoever asked. */
-  | { kind: 'asker'; exchangeId: string };
+  | { kind: 'asker'; exchangeId: string }
+  /** An event. `address`: the topic as it is written here. */
+  | { kind: 'event'; address: string; team: string; name: string; spread: Spread };
+
+/** Who gets copies of an event. `skip`: the id of the agent that published it, when it lives here. */
+export type Spread =
+  /** A topic of an org here: all who listen. `checks`: what must still hold of the publisher's link when it is handed out (migrations/fn_topics.sql). */
+  | { to: 'own'; orgId: string; org: string; checks: readonly string[]; skip: string | null }
+  /** A topic behind links: its gateway handed it on to the agents of our orgs that listen. `revs`: by link id, the revision that it vouched for. */
+  | { to: 'behind'; revs: Readonly<Record<string, number>>; skip: string | null }
+  /** A topic behind a link: its own gateway, which hands it on. */
+  | { to: 'far'; domain: string };
 
 export interface Admission {
   wire: WireName;
@@ -33,7 +44,7 @@ export interface Admission {
   envelopeText: string;
   a2aText: string | null;
   sender: Sender;
-  /** 'm:<member id>', 'p:<peer id>', 'relay:<domain>' or 'anonymous:<random>': scopes the message id, and takes part in conversations. */
+  /** 'm:<member id>', 'p:<peer id>', 'relay:<domain>[ <from>]' or 'anonymous:<random>': scopes the message id, and takes part in conversations. */
   senderKey: string;
   target: Target;
   /** The node signature that was verified, or null. */
@@ -47,8 +58,12 @@ export interface Admission {
   /** Where answers to a foreign asker are sent: the peer's authority, or null when it polls. */
   askerVia: string | null;
   expiresAt: number;
-  /** The node that a sealed message is for. */
+  /** The node that a sealed request is for. A sealed answer is for `senderNode` of its request. */
   reservedFor: string | null;
+  /** Its body is encrypted end to end. */
+  sealed: boolean;
+  /** The node here that sent it. */
+  senderNode: string | null;
   /** Whose daily count it adds to. */
   quotaOrgId: string | null;
 }

@@ -21,7 +21,7 @@ export interface AcceptItem {
   proof_expires: number | null;
   quota_org: string | null;
   reserved_for: string | null;
-  target: 'agent' | 'remote' | 'asker';
+  target: 'agent' | 'remote' | 'asker' | 'event';
   exchange_id?: string;
   agent_id?: string;
   asked_owner?: string;
@@ -43,12 +43,17 @@ export interface AcceptItem {
   lane?: string;
   state?: ExchangeState;
   reason?: string | null;
+  /** For `spread_event` (migrations/fn_topics.sql). */
+  event?: object;
+  sealed?: boolean;
+  asker_node?: string | null;
 }
 
 export interface AcceptRow {
   i: number;
-  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed';
-  exchange: string;
+  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed' | 'no_room';
+  /** Null for an event. */
+  exchange: string | null;
   thread: string;
   addressee: string;
   seq: number;

@@ -1,8 +1,9 @@
 import { newId } from '../lib/ids.ts';
-import { Refusal, refuse } from '../lib/refusal.ts';
+import { Refusal } from '../lib/refusal.ts';
 import { findAddressee, findAsker } from './addressee.ts';
 import type { Arrived, Called, Gate, Placed } from './facts.ts';
 import { placeSender } from './sender.ts';
+import { findTopic } from './topic.ts';
 
 /**
  * Who of the caller's own is speaking, and to whom (REDSYN "El sobre", design §3)? The sender comes first, and what it is told does not depend
@@ -11,12 +12,12 @@ import { placeSender } from './sender.ts';
 export const address: Gate<Arrived & Called, Placed> = async (facts, tools) => {
   const { inbound, column } = facts;
   if (!inbound.envelope) throw new Error('a message without an envelope');
-  if (column === 'event')
-    return refuse('invalid_field', 'Topics are not served here. `to` must be an agent.', { data: { field: 'kind' } });
   const placed = await placeSender(facts, tools);
   if (placed instanceof Refusal) return placed;
   const { id, from } = inbound.envelope;
   const envelope = { ...inbound.envelope, id: id || newId(tools.clock), from: from || placed.sender.address };
-  const addressed = await (column === 'answer' ? findAsker : findAddressee)({ ...facts, ...placed, envelope }, tools);
+  const find = { answer: findAsker, event: findTopic, request: findAddressee, read: null, instance: null }[column];
+  if (!find) throw new Error('a message without a column');
+  const addressed = await find({ ...facts, ...placed, envelope }, tools);
   return addressed instanceof Refusal ? addressed : { envelope, ...placed, addressed };
 };

@@ -52,10 +52,17 @@ function namesOrg(allow: readonly string[], { peerHandle, peerDomain }: Link): b
 }
 
 /** Gives the sender the row of its DID, and the key that its ids are unique under: its own, never one that others share (REL-07). */
-async function known({ sender, names }: Placed, { federation, clock }: Tools): Promise<Consented & { sender: Sender }> {
+async function known(
+  { sender, names, addressed }: Placed,
+  { federation, clock }: Tools,
+): Promise<Consented & { sender: Sender }> {
   if (sender.kind === 'local') return { sender, senderKey: `m:${sender.member.id}` };
   if (sender.kind === 'anonymous') return { sender, senderKey: `anonymous:${newId(clock)}` };
-  if (sender.kind === 'relay') return { sender, senderKey: `relay:${sender.domain}` };
+  if (sender.kind === 'relay') {
+    // Ids of events are their publishers' own.
+    const whose = addressed.kind === 'near_topic' ? ` ${sender.address}` : '';
+    return { sender, senderKey: `relay:${sender.domain}${whose}` };
+  }
   const peerId = await federation.peerId(names.at(-1)!);
   return { sender: { ...sender, peerId }, senderKey: `p:${peerId}` };
 }

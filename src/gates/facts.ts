@@ -1,4 +1,5 @@
-import type { Agent, Directory } from '../directory/types.ts';
+import type { Topic } from '../directory/names.ts';
+import type { Agent, Directory, Org } from '../directory/types.ts';
 import type { Admission } from '../exchange/admitted.ts';
 import type { ExchangeLookups, ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
@@ -67,6 +68,12 @@ export type Addressed =
   | { kind: 'agent'; agent: Agent; session: number | 'new' | null }
   /** `owner`: the DID of whose agent it is. */
   | { kind: 'remote'; address: string; domain: string; linkId: string; owner: string }
+  /** A topic of an org here. */
+  | { kind: 'topic'; topic: Topic; org: Org }
+  /** A topic behind a link, written to by somebody here: its own gateway takes it. The topic's org is written as it is here. */
+  | { kind: 'far_topic'; topic: Topic; domain: string; linkId: string }
+  /** A topic behind links, whose gateway hands an event of it on to listeners here. `skip`: the local agent that published it. */
+  | { kind: 'near_topic'; topic: Topic; links: ReadonlyArray<{ link: Link; rev: number }>; skip: Agent | null }
   /** `asker`: the local agent that asked, or null when the asker lives elsewhere. */
   | { kind: 'asker'; exchange: ExchangeRef; asker: Agent | null };
 
@@ -89,6 +96,8 @@ export interface Threaded {
   target: Admission['target'];
   /** The thread as the asker is told it. */
   thread: string;
+  /** The node that a sealed request is for; null for all else. */
+  reservedFor: string | null;
 }
 
 /** What the gates ask of the rest of the house. */

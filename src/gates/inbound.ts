@@ -26,6 +26,8 @@ export interface Inbound {
   a2aText?: string;
   /** The addressee when it is not `envelope.to` alone: an agent that the URL or tenant names; null when nobody is there by that name. */
   addressee?: Agent | null;
+  /** An event that the gateway of its topic hands on, as that gateway says. Counts only from a gateway itself. */
+  handedOn?: HandedOn;
   /** The thread that the carrier asks for (A2A contextId, Confer thread_id); rules over `envelope.thread`. */
   thread?: string;
   /** The sender claims to be this DID (Confer `from`, muretai `from`). */
@@ -34,4 +36,13 @@ export interface Inbound {
   answers: 'inbox' | 'poll';
   /** Whether a repeat of the id gives the first result (design §5: REDSYN always; plain A2A only when asked). */
   idempotent: boolean;
+}
+
+/** What the topic's gateway adds to an event for the gateways of linked orgs that listen. */
+export interface HandedOn {
+  /** `topic:org/team/name` and the publisher's address, both in full and as that gateway writes them. */
+  topic: string;
+  from: string;
+  /** The orgs that it is for, by their own handles, and the revision of the link's side that exposes the topic to each. */
+  audience: ReadonlyArray<{ org: string; rev: number }>;
 }

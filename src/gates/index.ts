@@ -11,24 +11,23 @@ import { floodByAddress, floodByClaim, floodByDomain } from './flood.ts';
 import type { Inbound } from './inbound.ts';
 import { integrity } from './integrity.ts';
 import { link } from './link.ts';
-import { policy } from './policy.ts';
+import { isSealed, policy } from './policy.ts';
 import { quota } from './quota.ts';
 import { type Row, table, walk } from './run.ts';
 import { thread } from './thread.ts';
 
 export type { GateDeps } from './facts.ts';
-export type { Inbound, Operation } from './inbound.ts';
+export type { HandedOn, Inbound, Operation } from './inbound.ts';
 export type { Row } from './run.ts';
 export { createGateStore, type GateStore } from './store.ts';
 
 const all = ['request', 'answer', 'event', 'read', 'instance'] as const;
 const messages = ['request', 'answer', 'event'] as const;
-const kept = ['request', 'answer'] as const;
 const asked = ['request'] as const;
 
 /**
  * THE table: every gate, in order (design §4). A column is what is asked, never a wire, so no wire can have weaker gates. A row may stand
- * twice where one question is asked at two costs. No topic is kept yet: an event ends at `address`.
+ * twice where one question is asked at two costs.
  */
 // biome-ignore format: a table
 export const gates = table()
@@ -40,11 +39,11 @@ export const gates = table()
   .row('integrity',    all,      'is it what was sent, in time, and only once?',               integrity)
   .row('capability',   all,      'if a capability token is there: does it allow this?',        capability)
   .row('address',      messages, 'who of the caller\'s own speaks, and to whom?',              address)
-  .row('link',         kept,     'another org: is the link active, the agent exposed, the rules kept?', link)
-  .row('consent',      kept,     'may this principal reach this owner at all?',                consent)
+  .row('link',         messages, 'another org: is the link active, the agent exposed, the rules kept?', link)
+  .row('consent',      messages, 'may this principal reach this owner at all?',                consent)
   .row('policy',       asked,    'does the agent\'s own policy take it?',                      policy)
-  .row('quota',        kept,     'may the sender\'s org send more today, and how long may it wait?', quota)
-  .row('thread',       kept,     'which thread and session may it be part of?',                thread);
+  .row('quota',        messages, 'may the sender\'s org send more today, and how long may it wait?', quota)
+  .row('thread',       messages, 'which thread and session may it be part of?',                thread);
 
 export interface Gates {
   /** For the operation `message`. Whoever holds the result has been through every row of its column; the exchange takes nothing else. */
@@ -107,8 +106,9 @@ function admission(facts: AllFacts) {
     askerHasInbox: sender.kind === 'local' && sender.agent !== null && hasInbox,
     askerVia: sender.kind === 'peer' && hasInbox ? sender.domain || null : null,
     expiresAt: facts.expiresAt,
-    // Which node a sealed body is for stands nowhere in it: the mailbox knows who listens.
-    reservedFor: null,
+    reservedFor: facts.reservedFor,
+    sealed: isSealed(envelope.body),
+    senderNode: facts.principal.kind === 'node' ? facts.principal.node.nodeId : null,
     quotaOrgId: facts.quotaOrgId,
   };
 }

@@ -5,7 +5,8 @@ import { exposes } from '../federation/exposure.ts';
 import type { Link } from '../federation/types.ts';
 import { networks } from '../lib/ip.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
-import type { Arrived, Gate, Intact, Linked, Placed, Tools } from './facts.ts';
+import type { Addressed, Arrived, Gate, Intact, Linked, Placed, Tools } from './facts.ts';
+import { mayPublish } from './topic.ts';
 import { unseen } from './unseen.ts';
 
 type Facts = Arrived & Intact & Placed;
@@ -14,8 +15,10 @@ type Facts = Arrived & Intact & Placed;
  * Does the addressee's org take this from another org (REDSYN "Organizaciones y enlaces", design §4 "Two doors")? A link that is not active and
  * an agent that is not exposed are missing addresses; only then do the link's own rules speak. What leaves is judged by the far side.
  */
-export const link: Gate<Facts, Linked> = async (facts, tools) => {
+export const link: Gate<Facts, Linked & Partial<Pick<Placed, 'addressed'>>> = async (facts, tools) => {
   const { addressed, sender } = facts;
+  if (addressed.kind === 'topic') return toTopic(addressed, facts, tools);
+  if (addressed.kind === 'near_topic') return fromTopic(addressed, facts, tools);
   const agent = addressed.kind === 'agent' ? addressed.agent : addressed.kind === 'asker' ? addressed.asker : null;
   if (agent === null) return leaving(facts, tools);
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId) return { link: null };
@@ -32,6 +35,40 @@ export const link: Gate<Facts, Linked> = async (facts, tools) => {
   if ('domain' in sender && (await tools.federation.isDomainBlocked(agent.orgId, sender.domain))) return unseen();
   return rules(found, facts) ?? { link: found };
 };
+
+/** Another org's agent publishes only where the topic's org lets it. */
+async function toTopic(
+  { topic, org }: Extract<Addressed, { kind: 'topic' }>,
+  facts: Facts,
+  tools: Tools,
+): Promise<Linked | Refusal> {
+  const { sender } = facts;
+  if (sender.kind === 'local' && sender.member.orgId === org.id) return { link: null };
+  const found =
+    sender.kind === 'local'
+      ? await linkWithin(org.id, sender.member, tools)
+      : facts.links?.find(({ orgId }) => orgId === org.id);
+  if (!found || !mayPublish(found, topic)) return unseen();
+  if ('domain' in sender && (await tools.federation.isDomainBlocked(org.id, sender.domain))) return unseen();
+  return rules(found, facts) ?? { link: found };
+}
+
+/** What a topic's gateway hands on enters through every link whose rules let it. */
+async function fromTopic(
+  addressed: Extract<Addressed, { kind: 'near_topic' }>,
+  facts: Facts,
+  { federation }: Tools,
+): Promise<(Linked & Pick<Placed, 'addressed'>) | Refusal> {
+  const judged = await Promise.all(
+    addressed.links.map(async (one) => {
+      const { orgId, peerDomain } = one.link;
+      return (await federation.isDomainBlocked(orgId, peerDomain!)) ? unseen() : (rules(one.link, facts) ?? one);
+    }),
+  );
+  const links = judged.filter((one) => !(one instanceof Refusal)) as typeof addressed.links;
+  const [first] = links;
+  return first ? { link: first.link, addressed: { ...addressed, links } } : (judged[0] as Refusal);
+}
 
 /** An org that bears the name of a partner elsewhere is not that partner. */
 async function linkWithin(orgId: string, member: Member, { federation }: Tools): Promise<Link | null> {
@@ -61,7 +98,7 @@ async function leaving({ addressed, sender }: Facts, { federation }: Tools): Pro
   return refuse('exchange_closed', 'The link with the organisation that asked has ended: no answer leaves for it.');
 }
 
-function rules({ ips, signedOnly }: Link, { inbound, sender, signature }: Facts): Refusal | null {
+function rules({ ips, signedOnly }: Link, { inbound, column, sender, signature }: Facts): Refusal | null {
   if (ips.length > 0 && !networks(ips)(inbound.request.ip)) {
     return refuse(
       'policy_denied',
@@ -72,7 +109,8 @@ function rules({ ips, signedOnly }: Link, { inbound, sender, signature }: Facts)
     );
   }
   // What became of a message is told by the other gateway itself, whose request signature vouches for it; no node signs such a notice.
-  if (signedOnly && !signature && sender.kind !== 'relay') {
+  const isNotice = sender.kind === 'relay' && column === 'answer';
+  if (signedOnly && !signature && !isNotice) {
     return refuse('policy_denied', "The link takes only messages that the sender's node signed", {
       data: { signed_only: true },
     });

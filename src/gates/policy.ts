@@ -50,6 +50,6 @@ function listing({ allow, team, org }: Agent): string {
 }
 
 /** The relay looks no further than the outside of a sealed body (REDSYN "Qué hace el relay"). */
-function isSealed(body: { type: string; enc?: unknown }): boolean {
+export function isSealed(body: { type: string; enc?: unknown }): boolean {
   return body.type === 'application/redsyn+encrypted' && typeof body.enc === 'object' && body.enc !== null;
 }

@@ -12,13 +12,7 @@ const DEFAULT_TTL = 86_400;
 export const quota: Gate<Arrived & Placed & Consented, Counted> = async ({ envelope, sender, addressed }, tools) => {
   const now = tools.clock.now();
   const payer = sender.kind === 'local' ? sender.member.orgId : null;
-  const keeper =
-    payer ??
-    (addressed.kind === 'agent'
-      ? addressed.agent.orgId
-      : addressed.kind === 'asker'
-        ? addressed.asker?.orgId
-        : undefined);
+  const keeper = payer ?? keeperOf(addressed);
   const org = keeper === undefined ? null : await tools.directory.orgById(keeper);
   const plan = plans[org?.plan ?? 'free'];
   if (payer !== null && plan.messagesPerDay !== null) {
@@ -34,3 +28,20 @@ export const quota: Gate<Arrived & Placed & Consented, Counted> = async ({ envel
   const ttl = Math.min(envelope.ttl ?? DEFAULT_TTL, plan.maxTtl);
   return { expiresAt: now + ttl * 1000, quotaOrgId: payer };
 };
+
+/** The org here in whose mailboxes it waits. */
+function keeperOf(addressed: Placed['addressed']): string | undefined {
+  switch (addressed.kind) {
+    case 'agent':
+      return addressed.agent.orgId;
+    case 'asker':
+      return addressed.asker?.orgId;
+    case 'topic':
+      return addressed.org.id;
+    case 'near_topic':
+      return addressed.links[0]?.link.orgId;
+    case 'remote':
+    case 'far_topic':
+      return undefined;
+  }
+}

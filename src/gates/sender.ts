@@ -1,5 +1,5 @@
 import { addressOfDid, agentDid, ownerDid, readDid } from '../directory/dids.ts';
-import { formatAddress, namesAuthority, readAddress } from '../directory/names.ts';
+import { formatAddress, namesAuthority, readAddress, readTopic } from '../directory/names.ts';
 import type { Address, Agent, Member, NodeIdentity } from '../directory/types.ts';
 import type { Principal } from '../exchange/sender.ts';
 import type { Link } from '../federation/types.ts';
@@ -18,6 +18,7 @@ export async function placeSender(facts: Arrived & Called, tools: Tools): Promis
     case 'node':
       return ownAgent(principal.node, facts, tools);
     case 'signer':
+      if (facts.column === 'event' && principal.isInstance) return topicKeeper(principal, facts, tools);
       return speaker(principal, facts, tools);
     case 'did-key':
       return asItself(principal.did, '', principal.did);
@@ -102,6 +103,32 @@ async function speaker(signer: Signer, { inbound, column }: Arrived, tools: Tool
     names,
     links: own,
   };
+}
+
+/** The gateway of a topic, which hands an event on. Whose it is it says itself; what its node signed is the receiver's to check. */
+async function topicKeeper(signer: Signer, { inbound }: Arrived, tools: Tools): Promise<PlacedSender | Refusal> {
+  const { handedOn } = inbound;
+  const links = (await tools.federation.linksWithDomain(signer.domain)).filter(({ state }) => state === 'active');
+  if (links.length === 0) return unseen();
+  const topic = handedOn && readTopic(handedOn.topic);
+  if (!handedOn || !topic || topic instanceof Refusal) {
+    return mismatch("The instance's key speaks for no agent. Sign with the key of the agent's owner.");
+  }
+  const from = readAddress(handedOn.from, { field: 'from' });
+  if (from instanceof Refusal) return from;
+  const own = links.filter(({ peerOrg }) => peerOrg === topic.org);
+  const [link] = own;
+  if (!link) return unseen();
+  // In the names that are used here: the topic's own org by the peer's handle, and ours by its own.
+  const ours = from.org === link.knownAs ? await tools.directory.orgById(link.orgId) : null;
+  const org = from.org === topic.org ? link.peerHandle : (ours?.handle ?? from.org);
+  const sender = {
+    kind: 'relay' as const,
+    domain: signer.domain,
+    address: formatAddress({ ...from, org }),
+    linkId: link.id,
+  };
+  return { sender, names: [signer.did], links: own };
 }
 
 function asItself(signer: string, domain: string, claimed: string): PlacedSender {

@@ -88,7 +88,8 @@ test('`to` is an address, a short form, an alias or a DID; the URL rules and mus
   );
   assert.equal(said(await world.gates.admit(message(bearer('ghn_joel'), without))), 'address invalid_field 422');
   assert.equal(said(await asNode({ to: 'acme/finance/ana/nobody' })), 'address address_not_found 404');
-  assert.equal(said(await asNode({ kind: 'event', to: 'topic:acme/finance/x' })), 'address invalid_field 422');
+  assert.equal(said(await asNode({ kind: 'event' })), 'address invalid_field 422');
+  assert.equal(said(await asNode({ to: 'topic:acme/finance/x' })), 'address invalid_field 422');
 });
 
 test('an agent behind an active link is remote, under one spelling; every other org is not found', async () => {

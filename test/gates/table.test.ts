@@ -30,7 +30,7 @@ test('every column begins with flood, authenticate, integrity and capability', (
   const rest: Record<Column, string[]> = {
     request: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
     answer: ['address', 'link', 'consent', 'quota', 'thread'],
-    event: ['address'],
+    event: ['address', 'link', 'consent', 'quota', 'thread'],
     read: [],
     instance: [],
   };

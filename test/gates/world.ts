@@ -226,6 +226,11 @@ export class World {
         this.asked.push('teamsOf');
         return this.teams[id] ?? [];
       },
+      org: async (handle) => orgs[handle === ACME ? 'acme' : handle] ?? null,
+      sealedFor: async (agentId, reader) => {
+        this.asked.push(`sealedFor ${reader}`);
+        return `listener of ${agentId}`;
+      },
       orgById: async (id) => {
         const org = Object.values(orgs).find((found) => found.id === id);
         return org ? { ...org, plan: this.plans[org.handle] ?? org.plan } : null;

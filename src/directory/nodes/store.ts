@@ -86,3 +86,21 @@ export async function keyOfListener(db: Queryable, agentId: string): Promise<Nod
     where b.agent_id = $1 and n.revoked_at is null and n.public_key is not null and n.enc_key is not null and n.enc_sig is not null`;
   return (await db.query<NodeKey>(sql, [agentId])).rows[0];
 }
+
+/** Who was told which node's key last. */
+export async function noteServed(
+  db: Queryable,
+  q: { agentId: string; readers: readonly string[]; nodeId: string; now: number },
+): Promise<void> {
+  const sql = `insert into served_keys as k (agent_id, reader, node_id, served_at) select $1, r, $3, $4 from unnest($2::text[]) as r order by r
+    on conflict (agent_id, reader) do update set node_id = excluded.node_id, served_at = excluded.served_at
+      where k.node_id <> excluded.node_id`;
+  await db.query(sql, [q.agentId, q.readers, q.nodeId, q.now]);
+}
+
+/** The node whose key a reader was told last, while it is there and has one. */
+export async function nodeLastServed(db: Queryable, agentId: string, reader: string): Promise<string | undefined> {
+  const sql = `select n.id from served_keys k join nodes n on n.id = k.node_id
+    where k.agent_id = $1 and k.reader = $2 and n.revoked_at is null and n.enc_key is not null`;
+  return (await db.query<{ id: string }>(sql, [agentId, reader])).rows[0]?.id;
+}
