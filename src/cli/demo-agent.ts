@@ -20,9 +20,9 @@ await client.announce(address, {
 console.log('listening');
 await client.listen(
   address,
-  async ({ envelope, progress }) => {
+  async ({ text, progress }) => {
     await progress('looking it up in the ledger');
-    return `Yes: invoice 123 was paid on 12 September. (You asked: ${envelope.body.text})`;
+    return `Yes: invoice 123 was paid on 12 September. (You asked: ${text})`;
   },
   { signal: stop.signal },
 );

@@ -1,6 +1,6 @@
 /**
  * `npm run demo`: two companies on one laptop. Two gateways as processes of their own, each with its own PostgreSQL; a link that both
- * sides agree to; an agent process that listens behind one of them; a signed question and its answer across both.
+ * sides agree to; an agent process that listens behind one of them; a sealed, signed question and its answer across both.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -9,9 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { Client, type DeliveredEnvelope, nodeKeys } from '../client/index.ts';
-import { verifyDelivered } from '../identity/redsyn-seal.ts';
-import { Refusal } from '../lib/refusal.ts';
+import { Client, type DeliveredEnvelope, nodeKeys, type Received } from '../client/index.ts';
 
 const keep = process.argv.includes('--keep');
 const coloured = process.stdout.isTTY && process.env.NO_COLOR === undefined;
@@ -72,7 +70,7 @@ async function demo(): Promise<void> {
   await agent(globex, 'globex/erp/bob/billing');
   say('globex/erp/bob/billing is waiting for work');
 
-  step("acme's agent asks, signed by its node");
+  step("acme's agent asks: signed by its node, sealed for the other");
   const from = 'acme/dev/joel/reviewer';
   await acme.client.registerKeys();
   await acme.client.announce(from, { description: 'Reviews code' });
@@ -83,12 +81,10 @@ async function demo(): Promise<void> {
     refs: [{ url: 'https://git.acme.com/app', note: 'at 4f2c1d, look at src/billing' }],
   });
   say(`sent     ${bold(`“Is invoice 123 paid?”`)}  ${dim(`id ${sent.id} → ${sent.to}`)}`);
+  if (sent.sealed) say(`         ${green("✓ sealed for the machine of globex's agent: neither gateway can read it")}`);
 
-  const got = await answers(acme, from, sent.id);
-  for (const item of got) {
-    say(`${item.kind.padEnd(8)} ${bold(`“${item.body.text}”`)}  ${dim(`from ${item.from}`)}`);
-    say(`         ${signatureOf(item)}`);
-  }
+  const asked = { from, to: 'globex/erp/bob/billing', thread: sent.thread };
+  show(await acme.client.waitFor(sent.id, asked, { timeout: 60, onProgress: show }));
 
   step('The thread, as each side has it');
   await thread(acme, sent.thread);
@@ -144,29 +140,14 @@ async function agent(at: Company, address: string): Promise<void> {
   });
 }
 
-/** Progress and reply, as they come. */
-async function answers(at: Company, address: string, id: string): Promise<DeliveredEnvelope[]> {
-  const all: DeliveredEnvelope[] = [];
-  for (let i = 0; i < 10 && !all.some((item) => item.kind === 'reply'); i++) {
-    const items = await at.client.take(address, { wait: 25, replyTo: id });
-    await at.client.ack(
-      address,
-      items.map((item) => item.id),
-    );
-    all.push(...items);
-  }
-  if (!all.some((item) => item.kind === 'reply')) throw new Error('no reply came');
-  return all;
-}
-
-function signatureOf(item: DeliveredEnvelope): string {
-  if (!item.sig) return dim('not signed');
-  const checked = verifyDelivered(item as unknown as Parameters<typeof verifyDelivered>[0]);
-  return checked instanceof Refusal
-    ? `signature does NOT hold: ${checked.words}`
-    : green(
-        `✓ signed by the node's own key ${item.sig.fingerprint.slice(0, 19)}…, checked here without trusting either gateway`,
-      );
+function show({ envelope, text, sealed, signer, verified, trouble }: Received): void {
+  say(`${envelope.kind.padEnd(8)} ${bold(`“${text}”`)}  ${dim(`from ${envelope.from}`)}`);
+  const key = `${signer?.fingerprint.slice(0, 19)}…`;
+  say(
+    verified
+      ? `         ${green(`✓ ${sealed ? 'sealed, and ' : ''}signed by ${signer?.person}'s own key ${key}: checked here without trusting either gateway`)}`
+      : `         not verified: ${trouble ?? 'not signed'}`,
+  );
 }
 
 async function linkOf(at: Company): Promise<string> {
@@ -184,7 +165,8 @@ async function thread(at: Company, id: string): Promise<void> {
     `/threads/${encodeURIComponent(id)}`,
   );
   say(`${cyan(at.org)} calls it ${id}`);
-  for (const { kind, from, body } of messages) say(`  ${kind.padEnd(8)} ${from.padEnd(28)} ${body.text ?? ''}`);
+  for (const { kind, from, body } of messages)
+    say(`  ${kind.padEnd(8)} ${from.padEnd(28)} ${body.text ?? dim('sealed')}`);
 }
 
 /** The conversations that globex's agent had, through its sessions. */

@@ -14,6 +14,15 @@ export const systemClock: Clock = {
   },
 };
 
+/** The same for a program that only waits: a pending timer keeps its process alive. */
+export const foregroundClock: Clock = {
+  now: () => Date.now(),
+  after(ms, fn) {
+    const timer = setTimeout(fn, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Resolves after `ms` or as soon as `signal` aborts. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
