@@ -47,6 +47,8 @@ export interface FederationParts extends Federation, ConsentOperations {
   readonly remote: RemoteDirectory;
   readonly exposed: ExposedDirectory;
   readonly discovery: Discovery;
+  /** Calls `/federation/v1` of other gateways. */
+  readonly client: PeerClient;
   /** For the outbox. */
   readonly senders: readonly Sender[];
 }
@@ -145,6 +147,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     },
     remote,
     exposed,
+    client,
     discovery: new Discovery({ clock, fetch, resolver, loopback }),
     senders: [teller],
   };

@@ -116,12 +116,13 @@ export class World {
     return promise;
   }
 
-  /** Lets everybody's outbox run for that long. */
+  /** Lets time pass in half seconds until it is so; whatever an outbox has under way comes to its end before the clock goes on. */
   async pass(ms: number, done: () => Promise<boolean>): Promise<void> {
     for (let at = 0; at < ms; at += 500) {
       if (await done()) return;
       this.clock.advance(500);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      do await new Promise((resolve) => setTimeout(resolve, 20));
+      while ([...this.gateways.values()].some(({ outbox }) => outbox.stats().inFlight > 0));
     }
     if (!(await done())) throw new Error(`not so after ${ms} ms`);
   }

@@ -87,7 +87,7 @@ export class Teller implements Sender {
    * is forgotten (10 s); then doubling up to an hour.
    */
   retryDelay(attempts: number): number {
-    const pause = 10_500 + 2_000 * Math.random();
+    const pause = 10_500 + Math.floor(2_000 * Math.random());
     return Math.min(pause * 2 ** Math.max(0, attempts - anHourOfTries), 3_600_000);
   }
 
