@@ -51,9 +51,9 @@ export class Carrier {
 
   /**
    * Sends an outbox row now and waits for what the far side answers: its refusal (then the request was taken back, and its id may be used
-   * again), its word of whom it is for, or null when none came within `ms`.
+   * again), the session it opened (`#s7`), or null when no answer came within `ms`.
    */
-  async first(outboxId: number, destination: string, ms: number): Promise<Refusal | { to: string | null } | null> {
+  async first(outboxId: number, destination: string, ms: number): Promise<Refusal | { session: string } | null> {
     this.#waiting.set(outboxId, 'open');
     try {
       this.#outbox.sendNow([outboxId]);
@@ -63,7 +63,7 @@ export class Carrier {
       if (result === null && this.#waiting.get(outboxId) === 'claimed')
         result = await this.#outbox.firstTry(outboxId, recordMs);
       if (result?.outcome === 'refused') return farRefusal(result);
-      return result?.outcome === 'delivered' ? { to: noted(result.note) } : null;
+      return result?.outcome === 'delivered' ? { session: noted(result.note) } : null;
     } finally {
       this.#waiting.delete(outboxId);
     }
@@ -110,10 +110,10 @@ export class Carrier {
   }
 }
 
-/** Whom the far side says the message is for, with the session it opened. */
-function noted(note: unknown): string | null {
+/** The session that the far side says it opened, or ''. Whom the message is for is not for it to say. */
+function noted(note: unknown): string {
   const to = (note as { to?: unknown } | null | undefined)?.to;
-  return typeof to === 'string' ? to : null;
+  return (typeof to === 'string' && /#s[1-9]\d{0,8}$/.exec(to)?.[0]) || '';
 }
 
 function requestedTo(envelopeText: string): string {
@@ -121,11 +121,11 @@ function requestedTo(envelopeText: string): string {
   return typeof to === 'string' ? to : '';
 }
 
-/** The far side's refusal in our own words' form: its code when we know it, else what its status means. */
+/** The far side's refusal in our own form: its code when we know it. Its 401 is about this gateway: the caller here is who it proved to be. */
 function farRefusal(why: { code: string; words: string; status?: number; data?: Record<string, unknown> }): Refusal {
   const code: RefusalCode = Object.hasOwn(refusals, why.code) ? (why.code as RefusalCode) : 'forbidden';
   return new Refusal(code, why.words, {
-    ...(why.status !== undefined && why.status >= 400 && { status: why.status }),
+    ...(why.status !== undefined && why.status >= 400 && { status: why.status === 401 ? 403 : why.status }),
     ...(why.data && { data: why.data }),
   });
 }

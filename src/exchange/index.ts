@@ -76,7 +76,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
       }
       const answer = await carrier.first(row.outbox_id, item.destination!, firstTryMs);
       if (answer instanceof Refusal) return answer;
-      return answer?.to ? { ...accepted, to: answer.to } : accepted;
+      return answer ? { ...accepted, to: accepted.to + answer.session } : accepted;
     },
 
     task: (exchangeId, viewer) => readTask(db, exchangeId, viewer),
