@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { loadConfig } from '../config.ts';
-import { type Gateway, startGateway } from '../gateway.ts';
+import type { Gateway } from '../gateway.ts';
 
 export function startCommand(): Command {
   return new Command('start').description('Runs the gateway until SIGTERM or SIGINT').action(start);
@@ -8,6 +8,8 @@ export function startCommand(): Command {
 
 async function start(): Promise<void> {
   const config = loadConfig(process.env);
+  // Only here: the other commands need none of the server, and begin sooner without it.
+  const { startGateway } = await import('../gateway.ts');
   const gateway = await startGateway(config);
   console.log(welcome(gateway, config.data));
   let signals = 0;
