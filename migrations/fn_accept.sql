@@ -56,6 +56,10 @@ begin
   return found_n;
 end $$;
 
+create or replace function messages_of_day(p_org text, now_ms bigint) returns bigint language sql stable as $$
+  select coalesce(sum(q.used), 0)::bigint from quota_days q where q.org_id = p_org and q.day = (now_ms / 86400000)::integer
+$$;
+
 create or replace function accept_messages(items json, origin text, now_ms bigint)
 returns table (i integer, outcome text, exchange text, thread text, addressee text, seq bigint, outbox_id bigint, signed boolean, wakes text[])
 language plpgsql as $$
@@ -72,7 +76,24 @@ declare
   v_wakes text[];
   all_wakes text[] := '{}';
   counted text[] := '{}';
+  v_at integer;
+  p_orgs text[] := '{}';
+  p_left bigint[] := '{}';
 begin
+  -- Before any row is locked. Close to the limit of a day the senders of an org take turns, so that it is met exactly; far from it nobody waits.
+  for it in
+    select x.quota_org as org, min(x.quota_limit) as most from json_to_recordset(items) as x(quota_org text, quota_limit bigint)
+      where x.quota_limit is not null group by x.quota_org order by x.quota_org
+  loop
+    p_orgs := p_orgs || it.org;
+    p_left := p_left || it.most - messages_of_day(it.org, now_ms);
+    v_at := cardinality(p_left);
+    if p_left[v_at] < 1000 then
+      perform pg_advisory_xact_lock(7184302, hashtext(it.org));
+      p_left[v_at] := it.most - messages_of_day(it.org, now_ms);
+    end if;
+  end loop;
+
   for it in
     select * from json_to_recordset(items) as x(
       i integer, sender text, id text, kind text, from_addr text, to_addr text, reply_to text, envelope text,
@@ -80,7 +101,8 @@ begin
       quota_org text, exchange_id text, target text, agent_id text, asked_owner text, asked text, asked_addr text,
       session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
       asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
-      reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text)
+      reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text,
+      quota_limit bigint)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
     v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
@@ -105,6 +127,11 @@ begin
       outcome := 'duplicate'; seq := v_seq; thread := ex.asker_thread;
       addressee := case when it.kind = 'request' then ex.asked_addr || coalesce('#s' || ex.asked_session, '') else ex.asker_addr end;
       return next; continue;
+    end if;
+
+    v_at := array_position(p_orgs, it.quota_org);
+    if it.quota_limit is not null and p_left[v_at] <= 0 then
+      outcome := 'day_used'; return next; continue;
     end if;
 
     if it.target = 'event' then
@@ -251,6 +278,9 @@ begin
     all_wakes := all_wakes || v_wakes;
     if it.quota_org is not null then
       counted := counted || it.quota_org;
+      if v_at is not null then
+        p_left[v_at] := p_left[v_at] - 1;
+      end if;
     end if;
     return next;
   end loop;

@@ -31,6 +31,7 @@ import { healthRoutes, Metrics } from './wires/health.ts';
 import { agentRoutes } from './wires/redsyn/agents.ts';
 import { currentVersion, renderRefusal as redsynRefusal } from './wires/redsyn/errors.ts';
 import { inboxRoutes } from './wires/redsyn/inbox.ts';
+import { fileRoutes } from './wires/redsyn/files.ts';
 import { linkRoutes } from './wires/redsyn/links.ts';
 import { loginRoutes } from './wires/redsyn/login.ts';
 import { meRoutes } from './wires/redsyn/me.ts';
@@ -175,6 +176,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...inboxRoutes({ ...redsyn, mailbox }),
       ...federationRoutes({
         identify: gates.identify,
+      ...fileRoutes({ ...redsyn, exchange }),
         links: federation.links,
         exposed: federation.exposed,
         heardFrom: (domain) => outbox.heardFrom(domain),

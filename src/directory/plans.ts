@@ -13,14 +13,15 @@ export interface Plan {
 export type PlanName = 'free' | 'pro' | 'enterprise';
 
 const DAY = 86_400;
-const MB = 1_000_000;
+const MB = 1024 * 1024;
+const GB = 1024 * MB;
 
 export const plans: Readonly<Record<PlanName, Plan>> = {
   free: { messagesPerDay: 1_000, fileBytes: 50 * MB, maxTtl: DAY, agents: 5, links: 1, webhooks: 1 },
-  pro: { messagesPerDay: 50_000, fileBytes: 2_000 * MB, maxTtl: 7 * DAY, agents: 100, links: 10, webhooks: 20 },
+  pro: { messagesPerDay: 50_000, fileBytes: 2 * GB, maxTtl: 7 * DAY, agents: 100, links: 10, webhooks: 20 },
   enterprise: {
     messagesPerDay: null,
-    fileBytes: 20_000 * MB,
+    fileBytes: 20 * GB,
     maxTtl: 30 * DAY,
     agents: null,
     links: null,

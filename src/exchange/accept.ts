@@ -25,7 +25,8 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     expires_at: admission.expiresAt,
     proof: proof?.key.toString('hex') ?? null,
     proof_expires: proof?.expiresAt ?? null,
-    quota_org: admission.quotaOrgId,
+    quota_org: admission.quota?.orgId ?? null,
+    quota_limit: admission.quota?.limit ?? null,
     reserved_for: admission.reservedFor,
     sealed: admission.sealed,
     asker_node: admission.senderNode,
@@ -107,6 +108,12 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
     case 'session_closed':
       return refuse('session_closed').by('thread');
     case 'no_room':
+    case 'day_used':
+      return refuse(
+        'quota_exceeded',
+        `The plan of ${item.from_addr.split('/', 1)[0]} allows ${item.quota_limit} messages a day. The count starts anew at 00:00 UTC.`,
+        { data: { quota: true, limit: item.quota_limit } },
+      ).by('quota');
       return refuse('quota_exceeded', 'That organisation has as many topics as one may have.', {
         status: 403,
         data: { quota: true },

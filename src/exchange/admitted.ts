@@ -1,4 +1,5 @@
 import type { Agent } from '../directory/types.ts';
+import type { NewZip } from './files/files.ts';
 import type { Envelope } from './message.ts';
 import type { Sender, WireName } from './sender.ts';
 
@@ -64,8 +65,9 @@ export interface Admission {
   sealed: boolean;
   /** The node here that sent it. */
   senderNode: string | null;
-  /** Whose daily count it adds to. */
-  quotaOrgId: string | null;
+  /** Whose daily count it adds to, and what that may be; null when it counts for nobody. */
+  quota: { orgId: string; limit: number | null } | null;
+  files: NewZip | null;
 }
 
 declare const admitted: unique symbol;

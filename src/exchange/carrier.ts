@@ -1,7 +1,8 @@
 import type { Db, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Refusal, type RefusalCode, refusals } from '../lib/refusal.ts';
-import type { SendResult } from '../outbox/types.ts';
+import type { GivenUp, OutboxItem, SendResult } from '../outbox/types.ts';
+import { withZip } from './files/files.ts';
 import type { MessageKind } from './message.ts';
 import { carriedMessage, recordRemoteSession, withdrawRequest } from './store.ts';
 import { endUndelivered, undeliveredWords } from './undelivered.ts';
@@ -75,7 +76,7 @@ export class Carrier {
     if (!row) return null;
     const asksSession = /#(s\d+|new)$/.exec(row.kind === 'request' ? requestedTo(row.envelope) : row.to_addr);
     return {
-      envelopeText: row.envelope,
+      envelopeText: await withZip(this.#db, messageSeq, row.envelope),
       kind: row.kind,
       messageId: row.id,
       thread: row.wire_thread,

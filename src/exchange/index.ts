@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { Refusal } from '../lib/refusal.ts';
 import { toAccepted, toItem } from './accept.ts';
 import { Carrier, type FirstTries } from './carrier.ts';
+import { FileAcceptances, readFiles } from './files/files.ts';
 import { createLookups } from './lookup.ts';
 import type { ExchangeLookups } from './lookups.ts';
 import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
@@ -30,6 +31,8 @@ export interface Core extends Exchange {
   thread(memberIds: readonly string[], thread: string): Promise<ThreadView | Refusal>;
   /** Resolves when all that was being accepted is durable. */
   drain(): Promise<void>;
+  /** The zip of a message that these members, or somebody of their orgs, sent or got. `from` names the sender where several used the id. */
+  files(q: { id: string; from: string | null; memberIds: string[]; orgIds: string[] }): Promise<Buffer | Refusal>;
 }
 
 const deadlock = '40P01';
@@ -39,6 +42,10 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
   const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
 
   async function run(items: AcceptItem[]): Promise<AcceptRow[]> {
+  const withFiles = new FileAcceptances(
+    db,
+    async (tx, item) => (await acceptMessages(tx, [item], notifier.origin, clock.now()))[0]!,
+  );
     // Two batches that touch the same mailboxes lock them in one order.
     const order = items
       .map((item, at) => ({ item, at }))
@@ -62,7 +69,8 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
 
     async accept(admitted) {
       const item = toItem(admitted, clock);
-      const row = await acceptances.submit(item);
+      const row = await (admitted.files ? withFiles.submit(item, admitted.files) : acceptances.submit(item));
+      if (row instanceof Refusal) return row;
       const accepted = toAccepted(row, item);
       if (accepted instanceof Refusal) return accepted;
       if (row.outbox_id === null) {
@@ -102,7 +110,11 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
 
     thread: (memberIds, thread) => readThread(db, memberIds, thread),
 
-    drain: () => acceptances.drain(),
+    files: (q) => readFiles(db, q),
+
+    async drain() {
+      await Promise.all([acceptances.drain(), withFiles.drain()]);
+    },
   };
 }
 

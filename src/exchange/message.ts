@@ -36,7 +36,8 @@ export interface Envelope {
   ttl?: number;
   body: Body;
   refs?: unknown[];
-  files?: { zip: string } | { bytes: number; sha256: string };
+  /** The zip itself is kept beside the envelope (src/exchange/files). */
+  files?: { bytes: number; sha256: string };
   error?: boolean;
   sig?: EnvelopeSignature | null;
   /** The A2A Message of a message that came over A2A. */

@@ -20,6 +20,8 @@ export interface AcceptItem {
   proof: string | null;
   proof_expires: number | null;
   quota_org: string | null;
+  /** Messages that this org may send on a UTC day; null: any number. */
+  quota_limit?: number | null;
   reserved_for: string | null;
   target: 'agent' | 'remote' | 'asker' | 'event';
   exchange_id?: string;
@@ -51,7 +53,7 @@ export interface AcceptItem {
 
 export interface AcceptRow {
   i: number;
-  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed' | 'no_room';
+  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed' | 'no_room' | 'day_used';
   /** Null for an event. */
   exchange: string | null;
   thread: string;

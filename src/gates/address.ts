@@ -16,8 +16,7 @@ export const address: Gate<Arrived & Called, Placed> = async (facts, tools) => {
   if (placed instanceof Refusal) return placed;
   const { id, from } = inbound.envelope;
   const envelope = { ...inbound.envelope, id: id || newId(tools.clock), from: from || placed.sender.address };
-  const find = { answer: findAsker, event: findTopic, request: findAddressee, read: null, instance: null }[column];
-  if (!find) throw new Error('a message without a column');
+  const find = column === 'answer' ? findAsker : column === 'event' ? findTopic : findAddressee;
   const addressed = await find({ ...facts, ...placed, envelope }, tools);
   return addressed instanceof Refusal ? addressed : { envelope, ...placed, addressed };
 };

@@ -17,7 +17,7 @@ export const claim: Gate<Arrived, Claimed> = async ({ inbound, column }, tools) 
     if (token !== undefined) {
       return refuse('malformed_request', 'Prove who you are in one way: a bearer token or a signature, not both.');
     }
-    const claimed = claimSignature(request, tools);
+    const claimed = claimSignature(request, tools, column === 'knock');
     if (!(claimed instanceof Refusal)) return { claim: claimed };
     return ofIntegrity.has(claimed.code) ? claimed.by('integrity') : claimed;
   }

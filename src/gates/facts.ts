@@ -14,7 +14,7 @@ import type { Inbound } from './inbound.ts';
 import type { GateStore } from './store.ts';
 
 /** What is asked of the gateway, as the table's columns divide it. `answer`: a progress or a reply. */
-export type Column = 'request' | 'answer' | 'event' | 'read' | 'instance';
+export type Column = 'request' | 'answer' | 'event' | 'read' | 'instance' | 'knock';
 
 /** What is there before any gate has spoken. */
 export interface Arrived {
@@ -89,7 +89,8 @@ export interface Consented {
 
 export interface Counted {
   expiresAt: number;
-  quotaOrgId: string | null;
+  quota: Admission['quota'];
+  files: Admission['files'];
 }
 
 export interface Threaded {

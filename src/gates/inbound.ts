@@ -5,9 +5,9 @@ import type { HttpRequest } from '../lib/http.ts';
 
 /**
  * What is asked. `message`: put a message in. `read`: see or steer something of one's own (a task, a stream).
- * `instance`: one gateway speaks to another about a link.
+ * `instance`: one gateway speaks to another about a link. `knock`: may somebody send a body that costs much to read? Its body is still unread.
  */
-export type Operation = 'message' | 'read' | 'instance';
+export type Operation = 'message' | 'read' | 'instance' | 'knock';
 
 /** What every wire builds and hands to `admit`. Nothing in it is believed until a gate has proved it. */
 export interface Inbound {
@@ -20,8 +20,10 @@ export interface Inbound {
    * is one that the wire's form does not have: an id is made, the sender is whoever the proof names.
    */
   envelope?: Envelope;
-  /** The envelope's text as it arrived, byte for byte. */
+  /** The envelope's text as it arrived, byte for byte; where a zip stood, its size and hash stand. */
   envelopeText?: string;
+  /** The zip that stood in the envelope. */
+  zip?: Buffer | null;
   /** The A2A Message's text, when it came over A2A. */
   a2aText?: string;
   /** The addressee when it is not `envelope.to` alone: an agent that the URL or tenant names; null when nobody is there by that name. */

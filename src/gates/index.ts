@@ -21,6 +21,7 @@ export type { HandedOn, Inbound, Operation } from './inbound.ts';
 export type { Row } from './run.ts';
 export { createGateStore, type GateStore } from './store.ts';
 
+const everybody = ['request', 'answer', 'event', 'read', 'instance', 'knock'] as const;
 const all = ['request', 'answer', 'event', 'read', 'instance'] as const;
 const messages = ['request', 'answer', 'event'] as const;
 const asked = ['request'] as const;
@@ -31,11 +32,11 @@ const asked = ['request'] as const;
  */
 // biome-ignore format: a table
 export const gates = table()
-  .row('flood',        all,      'too much from this address?',                                floodByAddress)
-  .row('authenticate', all,      'which proof does it say it has, and is its form right?',     claim)
-  .row('flood',        all,      'too much in this name? (before any DID is fetched)',         floodByClaim)
-  .row('authenticate', all,      'does the proof hold?',                                       prove)
-  .row('flood',        all,      'too much from this domain, now that it is known?',           floodByDomain)
+  .row('flood',        everybody, 'too much from this address?',                                floodByAddress)
+  .row('authenticate', everybody, 'which proof does it say it has, and is its form right?',     claim)
+  .row('flood',        everybody, 'too much in this name? (before any DID is fetched)',         floodByClaim)
+  .row('authenticate', everybody, 'does the proof hold?',                                       prove)
+  .row('flood',        everybody, 'too much from this domain, now that it is known?',           floodByDomain)
   .row('integrity',    all,      'is it what was sent, in time, and only once?',               integrity)
   .row('capability',   all,      'if a capability token is there: does it allow this?',        capability)
   .row('address',      messages, 'who of the caller\'s own speaks, and to whom?',              address)
@@ -48,7 +49,7 @@ export const gates = table()
 export interface Gates {
   /** For the operation `message`. Whoever holds the result has been through every row of its column; the exchange takes nothing else. */
   admit(inbound: Inbound): Promise<Admitted | Refusal>;
-  /** For `read` and `instance`: who is calling. The caller's right to the thing itself is the core's to judge. */
+  /** For `read`, `instance` and `knock`: who is calling. The caller's right to the thing itself is the core's to judge. */
   identify(inbound: Inbound): Promise<Principal | Refusal>;
   /** The table, to be shown and tested. */
   readonly rows: readonly Row[];
@@ -109,6 +110,7 @@ function admission(facts: AllFacts) {
     reservedFor: facts.reservedFor,
     sealed: isSealed(envelope.body),
     senderNode: facts.principal.kind === 'node' ? facts.principal.node.nodeId : null,
-    quotaOrgId: facts.quotaOrgId,
+    quota: facts.quota,
+    files: facts.files,
   };
 }

@@ -1,32 +1,36 @@
 import { plans } from '../directory/plans.ts';
-import { refuse } from '../lib/refusal.ts';
 import type { Arrived, Consented, Counted, Gate, Placed } from './facts.ts';
 
-const DAY = 86_400_000;
 const DEFAULT_TTL = 86_400;
 
 /**
- * May the sender's org send another message today, and how long may this one wait (REDSYN "Límites")? Whoever sends pays: a foreign
- * message adds to no count here, else strangers could silence an org. The exchange adds the count in its own transaction.
+ * Whose plan bounds the message, and how long may it wait (REDSYN "Límites")? Whoever sends pays: a foreign message adds to no count here,
+ * else strangers could silence an org, and its files wait in a space apart. A repeat of a message costs nothing, so the counts themselves
+ * are asked in the transaction that knows whether it is one (migrations/fn_accept.sql, src/exchange/files).
  */
-export const quota: Gate<Arrived & Placed & Consented, Counted> = async ({ envelope, sender, addressed }, tools) => {
+export const quota: Gate<Arrived & Placed & Consented, Counted> = async (
+  { envelope, sender, addressed, inbound },
+  tools,
+) => {
   const now = tools.clock.now();
   const payer = sender.kind === 'local' ? sender.member.orgId : null;
   const keeper = payer ?? keeperOf(addressed);
   const org = keeper === undefined ? null : await tools.directory.orgById(keeper);
   const plan = plans[org?.plan ?? 'free'];
-  if (payer !== null && plan.messagesPerDay !== null) {
-    const used = await tools.store.usedOn(payer, Math.floor(now / DAY));
-    if (used >= plan.messagesPerDay) {
-      return refuse(
-        'quota_exceeded',
-        `The plan of ${org?.handle} allows ${plan.messagesPerDay} messages a day. The count starts anew at 00:00 UTC.`,
-        { data: { quota: true } },
-      );
-    }
-  }
   const ttl = Math.min(envelope.ttl ?? DEFAULT_TTL, plan.maxTtl);
-  return { expiresAt: now + ttl * 1000, quotaOrgId: payer };
+  const { zip } = inbound;
+  return {
+    expiresAt: now + ttl * 1000,
+    quota: payer === null ? null : { orgId: payer, limit: plan.messagesPerDay },
+    files: zip
+      ? {
+          zip,
+          sha256: envelope.files!.sha256,
+          payer: payer === null ? `in:${keeper ?? ''}` : `out:${payer}`,
+          limit: plan.fileBytes,
+        }
+      : null,
+  };
 };
 
 /** The org here in whose mailboxes it waits. */

@@ -6,8 +6,6 @@ import type { Clock } from '../lib/clock.ts';
 export interface GateStore {
   /** False when these very bytes were seen before: the primary key decides, also between replicas. */
   insertProof(key: Buffer, expiresAt: number): Promise<boolean>;
-  /** Messages that the org has sent on that UTC day (days since 1970). */
-  usedOn(orgId: string, day: number): Promise<number>;
   /** Forgets proofs whose window is over, and counts of past days. Bounded per call; answers how many proofs went. */
   purge(): Promise<number>;
 }
@@ -17,13 +15,8 @@ export function createGateStore(db: Db, clock: Clock): GateStore {
     max: 200,
     run: (items) => insertProofs(db, items),
   });
-  const counts = new Batcher<{ orgId: string; day: number }, number>({
-    max: 200,
-    run: (items) => readCounts(db, items),
-  });
   return {
     insertProof: (key, expiresAt) => proofs.submit({ key, expiresAt }),
-    usedOn: (orgId, day) => counts.submit({ orgId, day }),
     purge: () => purge(db, clock.now()),
   };
 }
@@ -39,15 +32,6 @@ async function insertProofs(db: Db, items: { key: Buffer; expiresAt: number }[])
   );
   const inserted = new Set(rows.map(({ proof }) => proof));
   return items.map(({ key }, i) => inserted.has(key.toString('hex')) && first.get(key.toString('hex')) === i);
-}
-
-async function readCounts(db: Db, items: { orgId: string; day: number }[]): Promise<number[]> {
-  const { rows } = await db.query<{ org_id: string; day: number; used: number }>(
-    `select org_id, day, sum(used)::bigint as used from quota_days where org_id = any($1) and day = any($2) group by org_id, day`,
-    [[...new Set(items.map(({ orgId }) => orgId))], [...new Set(items.map(({ day }) => day))]],
-  );
-  const used = new Map(rows.map((row) => [`${row.org_id} ${row.day}`, Number(row.used)]));
-  return items.map(({ orgId, day }) => used.get(`${orgId} ${day}`) ?? 0);
 }
 
 async function purge(db: Db, now: number): Promise<number> {

@@ -57,8 +57,17 @@ export interface Route {
   readonly hot?: boolean;
   /** Bytes of body taken; more is `payload_too_large`. Default 64 KiB + 16 KiB. */
   readonly maxBody?: number;
+  /** For callers that may send more than `maxBody`. */
+  readonly large?: LargeBody;
   /** One line for the API description. */
   readonly about?: string;
+}
+
+/** Bodies that cost much to read. */
+export interface LargeBody {
+  readonly maxBody: number;
+  /** Asked before any of it is read, with an empty `body`: whether this caller may send it. */
+  readonly allow: (request: HttpRequest) => Promise<Refusal | undefined>;
 }
 
 /** How a wire says no: every wire has one, so that a refusal before routing (size, form) still speaks the wire's language. */

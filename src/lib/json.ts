@@ -9,6 +9,8 @@ export interface JsonLimits {
 }
 
 const defaultLimits: JsonLimits = { maxDepth: 64, maxMembers: 20_000 };
+/** For a text whose bounds were judged before. */
+const unlimited: JsonLimits = { maxDepth: Number.POSITIVE_INFINITY, maxMembers: Number.POSITIVE_INFINITY };
 
 export interface JsonText {
   /** As `JSON.parse` has it: the key `__proto__` is an ordinary own member, escaped lone surrogates stay (`hasLoneSurrogate`). */
@@ -32,6 +34,12 @@ export function readJson(source: string | Buffer, limits: JsonLimits = defaultLi
     throw fault;
   }
   return { value: JSON.parse(text), raw: (path) => new Scanner(text, limits).slice(path) };
+}
+
+/** `text`, which `readJson` has passed, with the value at a path written anew; everything else stays as it is. Undefined when there is none. */
+export function replaceValue(text: string, path: ReadonlyArray<string | number>, json: string): string | undefined {
+  const span = new Scanner(text, unlimited).span(path);
+  return span && text.slice(0, span[0]) + json + text.slice(span[1]);
 }
 
 /** Whether any string or key holds U+0000, which PostgreSQL's text cannot (CAN-06). */
@@ -109,8 +117,13 @@ class Scanner {
     if (this.#at < this.#text.length) this.#fail('the text should have ended');
   }
 
-  /** On a text that `document` has passed. */
   slice(path: ReadonlyArray<string | number>): string | undefined {
+    const span = this.span(path);
+    return span && this.#text.slice(...span);
+  }
+
+  /** On a text that `document` has passed. */
+  span(path: ReadonlyArray<string | number>): readonly [start: number, end: number] | undefined {
     this.#space();
     for (const step of path) {
       const next = this.#text.charCodeAt(this.#at);
@@ -122,7 +135,7 @@ class Scanner {
     }
     const start = this.#at;
     this.#value(0);
-    return this.#text.slice(start, this.#at);
+    return [start, this.#at];
   }
 
   #value(depth: number): void {

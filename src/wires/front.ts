@@ -10,6 +10,7 @@ import type { Log } from '../lib/log.ts';
 import { type HeadOptions, type RequestHead, readHead } from '../lib/raw.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import { type PathMatch, type RouteMatch, RouteTable } from '../lib/routes.ts';
+import { Turns } from '../lib/turns.ts';
 
 export interface FrontLimits {
   /** Bytes of body taken by a route that does not say. */
@@ -24,6 +25,8 @@ export interface FrontLimits {
   /** How long a caller whose body is not wanted may go on sending it after the answer. */
   readonly lingerMs: number;
   readonly lingerBytes: number;
+  /** Bodies larger than a route takes from everybody, in hand at once. */
+  readonly largeBodies: number;
 }
 
 const defaultLimits: FrontLimits = {
@@ -34,6 +37,7 @@ const defaultLimits: FrontLimits = {
   keepAliveMs: 65_000,
   lingerMs: 2_000,
   lingerBytes: 1024 * 1024,
+  largeBodies: 16,
 };
 
 export interface FrontOptions {
@@ -96,6 +100,7 @@ class HttpFront implements Front {
   readonly #table: RouteTable;
   readonly #renderers: ReadonlyArray<readonly [string, RenderRefusal]>;
   readonly #app: Express;
+  readonly #large: Turns;
   /** What Express hands back to us. */
   readonly #arrivals = new WeakMap<IncomingMessage, Arrival>();
   /** What a connection still has to answer: more than one request when the caller pipelines. */
@@ -105,6 +110,7 @@ class HttpFront implements Front {
   constructor(options: FrontOptions) {
     this.#options = options;
     this.#limits = { ...defaultLimits, ...options.limits };
+    this.#large = new Turns(this.#limits.largeBodies);
     this.#clock = options.clock ?? systemClock;
     this.#head = { scheme: options.scheme, trusted: networks(options.trustProxy) };
     this.#table = new RouteTable(options.routes);
@@ -206,6 +212,26 @@ class HttpFront implements Front {
 
     const { route, params } = found;
     const maxBytes = route.maxBody ?? this.#limits.bodyBytes;
+    const { large } = route;
+    const declared = declaredBytes(arrival.message);
+    if (!large || declared <= maxBytes || (declared > large.maxBody && declared < Number.POSITIVE_INFINITY)) {
+      return this.#handle(arrival, found, large && declared > maxBytes ? large.maxBody : maxBytes);
+    }
+    const { gone } = arrival;
+    let no: Refusal | undefined;
+    try {
+      no = await large.allow({ ...head, params, body: Buffer.alloc(0), gone });
+    } catch (error) {
+      return this.#fail(arrival, head, error);
+    }
+    if (no) return this.#refuse(arrival, head, no);
+    return this.#large.take(async () => {
+      if (!gone.aborted) await this.#handle(arrival, found, large.maxBody);
+    });
+  }
+
+  async #handle(arrival: Arrival, { route, params }: RouteMatch, maxBytes: number): Promise<void> {
+    const { head } = arrival;
     const body = await readBody(arrival.message, { maxBytes, timeoutMs: this.#limits.bodyMs, clock: this.#clock });
     if (body === undefined) return;
     if (body instanceof Refusal) return this.#refuse(arrival, head, body);
@@ -298,4 +324,9 @@ class HttpFront implements Front {
       () => socket.destroy(),
     );
   }
+}
+
+/** Without a length (chunked) it may be of any size. */
+function declaredBytes({ headers }: IncomingMessage): number {
+  return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Number.POSITIVE_INFINITY;
 }

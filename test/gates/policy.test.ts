@@ -39,7 +39,6 @@ test('the refusal says whom it takes requests from, in REDSYN words', async () =
   assert.equal(words(await ask()), 'acme/finance/ana/close takes requests only from ana, team ops, org globex');
   take({ allow: [] });
   assert.equal(words(await ask()), 'acme/finance/ana/close takes requests only from team finance');
-  assert.ok(!world.asked.includes('usedOn'), 'later gates were not reached');
 });
 
 test('an owner always reaches her own agents', async () => {

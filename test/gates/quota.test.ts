@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { Refusal } from '../../src/lib/refusal.ts';
-import { bearer, envelope, fromBob, message, said, signed, World } from './world.ts';
+import { bearer, envelope, fromBob, message, signed, World } from './world.ts';
 
 let world: World;
 beforeEach(() => {
@@ -10,31 +10,36 @@ beforeEach(() => {
 
 const ask = (more = {}) => world.gates.admit(message(bearer('ghn_joel'), envelope(more)));
 
-test("the sender's org pays by its plan; a used-up day is 429 with quota", async () => {
+test("the sender's org pays by its plan; whether its day is used up is asked where a repeat is known", async () => {
   for (const [plan, limit] of [
     ['free', 1000],
     ['pro', 50_000],
+    ['enterprise', null],
   ] as const) {
     world.plans.acme = plan;
-    world.used = limit - 1;
-    const last = await ask();
-    assert.ok(!(last instanceof Refusal) && last.quotaOrgId === 'o-acme');
-    world.used = limit;
-    const refused = await ask();
-    assert.equal(said(refused), 'quota quota_exceeded 429');
-    assert.deepEqual((refused as Refusal).data, { quota: true });
+    const outcome = await ask();
+    assert.ok(!(outcome instanceof Refusal));
+    assert.deepEqual(outcome.quota, { orgId: 'o-acme', limit });
+    assert.equal(outcome.files, null);
   }
-  world.plans.acme = 'enterprise';
-  world.asked.length = 0;
-  assert.equal(said(await ask()), 'passed');
-  assert.ok(!world.asked.includes('usedOn'), 'no limit, no query');
 });
 
-test('a foreign message adds to nobody here, and is taken on a used-up day', async () => {
+test('a foreign message adds to nobody here', async () => {
   world.plans.acme = 'free';
-  world.used = 5000;
   const outcome = await world.gates.admit(message(await signed(world), fromBob()));
-  assert.ok(!(outcome instanceof Refusal) && outcome.quotaOrgId === null);
+  assert.ok(!(outcome instanceof Refusal) && outcome.quota === null);
+});
+
+test("files wait in the sender's space, those from elsewhere in a space of the org that gets them", async () => {
+  world.plans.acme = 'free';
+  const zip = Buffer.from('zip');
+  const files = { bytes: 3, sha256: 'ab' };
+  const own = await world.gates.admit({ ...message(bearer('ghn_joel'), envelope({ files })), zip });
+  assert.ok(!(own instanceof Refusal));
+  assert.deepEqual(own.files, { zip, sha256: 'ab', payer: 'out:o-acme', limit: 50 * 1024 * 1024 });
+  const foreign = await world.gates.admit({ ...message(await signed(world), { ...fromBob(), files }), zip });
+  assert.ok(!(foreign instanceof Refusal));
+  assert.equal(foreign.files?.payer, 'in:o-acme');
 });
 
 test('a message waits a day, or what it asks for, capped by the plan', async () => {

@@ -97,7 +97,6 @@ export class World {
   blockedDomains = new Set<string>();
   exchanges: (ExchangeRef & { domain?: string })[] = [];
   sessions = new Map<string, 'open' | 'closed'>();
-  used = 0;
   /** DIDs of documents that were fetched. */
   readonly fetched: string[] = [];
   documents = new Map<string, unknown>();
@@ -184,10 +183,6 @@ export class World {
           if (this.writes.includes(entry)) return false;
           this.writes.push(entry);
           return true;
-        },
-        usedOn: async () => {
-          this.asked.push('usedOn');
-          return this.used;
         },
         purge: async () => 0,
       },

@@ -16,7 +16,7 @@ export function isSigned({ headers }: HttpRequest): boolean {
 }
 
 /** All that can be judged of a signature without its key: form, coverage, age, the body's digest, whom it was meant for. */
-export function claimSignature(request: HttpRequest, { clock, self }: Tools): Claim | Refusal {
+export function claimSignature(request: HttpRequest, { clock, self }: Tools, bodyUnread: boolean): Claim | Refusal {
   if (!self.authorities.includes(request.authority)) {
     const [expected] = self.authorities;
     return refuse('signature_invalid', `Sign for the authority "${expected}": that is the name of this gateway.`, {
@@ -24,7 +24,8 @@ export function claimSignature(request: HttpRequest, { clock, self }: Tools): Cl
     });
   }
   const signature = readSignature(request, {
-    coverage: requiredCoverage(request),
+    coverage: [...requiredCoverage(request), ...(bodyUnread ? [['content-digest']] : [])],
+    bodyUnread,
     algorithms: ['ed25519'],
     now: clock.now(),
     windowSeconds: WINDOW_SECONDS,

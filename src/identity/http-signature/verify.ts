@@ -23,6 +23,8 @@ export interface SignaturePolicy {
   readonly windowSeconds: number;
   /** Which of several signatures may count, by its keyid. */
   readonly acceptKeyId?: (keyId: string) => boolean;
+  /** The body has not been read yet: a digest of it must be covered, and is judged with the body. */
+  readonly bodyUnread?: boolean;
 }
 
 /** One signature of a request that meets the policy, not yet verified. Everything in it comes from that one signature. */
@@ -94,7 +96,7 @@ export function readSignature(request: SignedRequest, policy: SignaturePolicy): 
   let first: Refusal | undefined;
   for (const [label, input] of inputs) {
     const claim = readClaim(label, input, signatures.get(label), policy);
-    const problem = claim instanceof Refusal ? claim : (freshness(claim, request) ?? digest(claim, request));
+    const problem = claim instanceof Refusal ? claim : (freshness(claim, request) ?? (policy.bodyUnread ? undefined : digest(claim, request)));
     if (!problem) return claim as SignatureClaim;
     first ??= problem;
   }

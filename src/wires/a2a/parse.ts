@@ -1,6 +1,7 @@
+import type { HandedOn } from '../../gates/index.ts';
 import { containsNul } from '../../lib/json.ts';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
-import { isRecord, type Message, type Part } from './protocol.ts';
+import { HANDED_ON, isRecord, type Message, type Part } from './protocol.ts';
 
 /** SendMessageRequest, checked: required fields are there, types and sizes are right (§3.3.2: validate all input first). */
 export interface SendParams {
@@ -51,6 +52,32 @@ export function readGetParams(params: Record<string, unknown>): GetParams | Refu
     const id = text(params, 'id', maxId, '');
     if (id === undefined) throw new Wrong('id', 'is missing');
     return { tenant: text(params, 'tenant', 512, ''), id, historyLength: count(params, 'historyLength', '') };
+  });
+}
+
+const maxAudience = 1_000;
+
+/** What the gateway of a topic says about an event that it hands on. */
+export function readHandedOn(value: unknown): HandedOn | undefined | Refusal {
+  if (value == null) return undefined;
+  return reading(() => {
+    if (!isRecord(value)) throw new Wrong(HANDED_ON, 'must be an object');
+    const { audience } = value;
+    const topic = text(value, 'topic', 600, `${HANDED_ON}.`);
+    const from = text(value, 'from', 600, `${HANDED_ON}.`);
+    if (!topic || !from || !Array.isArray(audience) || audience.length > maxAudience) {
+      throw new Wrong(HANDED_ON, 'must have a topic, a from and an audience');
+    }
+    return {
+      topic,
+      from,
+      audience: audience.map((each: unknown) => {
+        const { org, rev } = isRecord(each) ? each : {};
+        if (typeof org !== 'string' || !Number.isSafeInteger(rev) || (rev as number) < 0)
+          throw new Wrong(HANDED_ON, 'must name orgs and revisions in its audience');
+        return { org, rev: rev as number };
+      }),
+    };
   });
 }
 

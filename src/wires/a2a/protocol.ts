@@ -8,6 +8,9 @@ export const supportedVersions: readonly Version[] = ['1.0', '0.3'];
 export const SIGNATURE_EXTENSION = 'https://www.rfc-editor.org/rfc/rfc9421';
 export const REDSYN_EXTENSION = 'https://gatehouse.dev/ext/redsyn/v1';
 
+/** Beside an envelope whose event the gateway of its topic hands on: which topic, whose, and for which orgs. */
+export const HANDED_ON = `${REDSYN_EXTENSION}/handed-on`;
+
 export type OperationName = 'send' | 'stream' | 'get' | 'list' | 'cancel' | 'subscribe' | 'push' | 'extendedCard';
 
 /** JSON-RPC method names of both versions (a2a-conformance §1). The two grammars are disjoint. */

@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse, RenderRefusal, Route } from '../../lib/http.ts';
-import { Refusal } from '../../lib/refusal.ts';
+import { Refusal, refuse } from '../../lib/refusal.ts';
 import { extensionRequired, ofRefusal, pushNotSupported, type RpcError, unsupportedOperation } from './errors.ts';
 import { carriesProof, get } from './get.ts';
 import { REDSYN_EXTENSION, SIGNATURE_EXTENSION, type Version } from './protocol.ts';
@@ -8,6 +8,8 @@ import { type A2aDeps, type Asked, isRpcError, send } from './send.ts';
 
 /** An envelope may stand in a request twice: whole in the metadata, and shown as parts. */
 const maxBody = 1024 * 1024;
+/** With a zip of 5 MB in it, as base64. */
+const maxLargeBody = 8 * 1024 * 1024;
 
 /** The agent that a path names, as a tenant. */
 type TenantOf = (params: Readonly<Record<string, string>>) => string | undefined;
@@ -38,8 +40,20 @@ export function a2aRoutes(deps: A2aDeps): Route[] {
     handler: (request) => handle(deps, request, tenant(request.params)),
     hot: true,
     maxBody,
+    large: { maxBody: maxLargeBody, allow: (request) => mayBeLarge(deps, request) },
     about,
   }));
+}
+
+/** Who proves to be somebody may; of everybody else no more is read than before. */
+async function mayBeLarge({ gates }: A2aDeps, request: HttpRequest): Promise<Refusal | undefined> {
+  if (!carriesProof(request)) {
+    return refuse('payload_too_large', `The body is larger than the ${maxBody} bytes that strangers may send.`, {
+      data: { limit: maxBody },
+    });
+  }
+  const caller = await gates.identify({ wire: 'a2a', operation: 'knock', request, answers: 'poll', idempotent: false });
+  return caller instanceof Refusal ? caller : undefined;
 }
 
 /** What was refused before a request was read has no id. */

@@ -10,8 +10,8 @@ import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type AgentFinder, findFrontDesk, findTenant, type Named } from './addressee.ts';
 import { bodyOfParts } from './body.ts';
 import { pushNotSupported, type RpcError, unsupportedOperation } from './errors.ts';
-import { readSendParams, type SendParams } from './parse.ts';
-import { isRecord, REDSYN_EXTENSION } from './protocol.ts';
+import { readHandedOn, readSendParams, type SendParams } from './parse.ts';
+import { HANDED_ON, isRecord, REDSYN_EXTENSION } from './protocol.ts';
 import { openedTask, redsynAnswer, sendResult, taskOf } from './render.ts';
 import type { Call } from './rpc.ts';
 import { sendParamsFromV03 } from './v03.ts';
@@ -21,7 +21,7 @@ export interface A2aDeps {
   exchange: Exchange;
   finder: AgentFinder;
   /** Checks an envelope's form; the REDSYN wire's own check, handed in because no wire imports another. */
-  checkEnvelope(json: JsonText): Envelope | Refusal;
+  checkEnvelope(json: JsonText, text: string): { envelope: Envelope; text: string; zip: Buffer | null } | Refusal;
   clock: Clock;
   /** Of the public URL. */
   authority: string;
@@ -87,13 +87,16 @@ async function carried(
   { message }: SendParams,
   tenant: string | undefined,
 ): Promise<Inbound | Refusal> {
-  const envelope = deps.checkEnvelope({
-    value: message.metadata?.[REDSYN_EXTENSION],
-    raw: (path) => call.raw([...redsynPath, ...path]),
-  });
-  if (envelope instanceof Refusal) return envelope;
+  const read = deps.checkEnvelope(
+    { value: message.metadata?.[REDSYN_EXTENSION], raw: (path) => call.raw([...redsynPath, ...path]) },
+    call.raw(redsynPath)!,
+  );
+  if (read instanceof Refusal) return read;
+  const { envelope, text, zip } = read;
   const named = tenant === undefined ? null : await findTenant(tenant, deps.finder, deps.authority);
   if (named instanceof Refusal) return named;
+  const handedOn = readHandedOn(message.metadata?.[HANDED_ON]);
+  if (handedOn instanceof Refusal) return handedOn;
   return {
     wire: 'a2a',
     operation: 'message',
@@ -103,9 +106,11 @@ async function carried(
       // The gateway that carries it has given it one, which stands on the wrapping: what was signed cannot be changed.
       id: envelope.id || message.messageId,
     },
-    envelopeText: call.raw(redsynPath)!,
+    envelopeText: text,
+    zip,
     // Whom a tenant names, and that it names nobody, is for the gates to judge, and after they know who asks.
     ...(named && { addressee: named.agent }),
+    ...(handedOn && { handedOn }),
     ...(message.contextId !== undefined && { thread: message.contextId }),
     answers: 'inbox',
     idempotent: true,

@@ -14,6 +14,8 @@ export interface MessagesDeps extends CallDeps {
 
 /** A body of 64 KB, as many references, and room for escapes and the rest. */
 const maxRequest = 512 * 1024;
+/** With a zip of 5 MB, as base64. */
+const maxLargeRequest = 8 * 1024 * 1024;
 
 /** REDSYN "Mensajes": sending, and the thread view. */
 export function messageRoutes(deps: MessagesDeps): Route[] {
@@ -24,6 +26,19 @@ export function messageRoutes(deps: MessagesDeps): Route[] {
       about: 'Sends an envelope',
       hot: true,
       maxBody: maxRequest,
+      large: {
+        maxBody: maxLargeRequest,
+        async allow(request) {
+          const caller = await deps.identify({
+            wire: 'redsyn',
+            operation: 'knock',
+            request,
+            answers: 'poll',
+            idempotent: false,
+          });
+          return caller instanceof Refusal ? caller : undefined;
+        },
+      },
       handler: openCall(parseEnvelope, async ({ request, body }) => {
         const admitted = await deps.admit({
           wire: 'redsyn',
@@ -31,6 +46,7 @@ export function messageRoutes(deps: MessagesDeps): Route[] {
           request,
           envelope: body.envelope,
           envelopeText: body.text,
+          zip: body.zip,
           answers: 'inbox',
           idempotent: true,
         });

@@ -1,17 +1,23 @@
 import type { Body, Envelope, EnvelopeSignature, MessageKind } from '../../exchange/message.ts';
-import { type JsonText, readJson } from '../../lib/json.ts';
+import { fromBase64 } from '../../identity/encoding.ts';
+import { sha256Hex } from '../../lib/ids.ts';
+import { type JsonText, readJson, replaceValue } from '../../lib/json.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
+import { zipFault } from '../../lib/zip.ts';
 
 /** REDSYN "El sobre": the body holds up to 64 KB, measured on its content (the text, or the JSON of the data). */
 export const maxBodyBytes = 64 * 1024;
+/** "Hasta 5 MB comprimido", measured on the decoded bytes. */
+export const maxZipBytes = 5 * 1024 * 1024;
 const maxRefs = 100;
 const maxRefsBytes = 64 * 1024;
 const kinds: readonly MessageKind[] = ['request', 'progress', 'reply', 'event'];
 
 export interface ParsedEnvelope {
   envelope: Envelope;
-  /** The text as it arrived. */
+  /** As it arrived, but for `files`: where the zip stood, its size and hash stand. */
   text: string;
+  zip: Buffer | null;
 }
 
 /**
@@ -21,12 +27,11 @@ export interface ParsedEnvelope {
 export function parseEnvelope(body: Buffer): ParsedEnvelope | Refusal {
   const json = readJson(body);
   if (json instanceof Refusal) return json;
-  const envelope = checkEnvelope(json);
-  return envelope instanceof Refusal ? envelope : { envelope, text: body.toString('utf8') };
+  return checkEnvelope(json, body.toString('utf8'));
 }
 
-/** The same for an envelope that was read already (the REDSYN extension on A2A carries one inside). */
-export function checkEnvelope(json: JsonText): Envelope | Refusal {
+/** The same for an envelope that was read already (the REDSYN extension on A2A carries one inside); `text` is what it was written as. */
+export function checkEnvelope(json: JsonText, text: string): ParsedEnvelope | Refusal {
   const e = json.value;
   if (!isRecord(e)) return refuse('invalid_field', 'An envelope is a JSON object.', { data: { field: '' } });
   if (e.v !== 1) return wrong('v', 'must be 1');
@@ -49,19 +54,33 @@ export function checkEnvelope(json: JsonText): Envelope | Refusal {
   if (replyTo === undefined && (kind === 'reply' || kind === 'progress')) {
     return wrong('reply_to', 'is missing: name the id of the request');
   }
-  if (e.ts != null && !(Number.isSafeInteger(e.ts) && (e.ts as number) >= 0)) return wrong('ts', 'must be Unix seconds');
+  if (e.ts != null && !(Number.isSafeInteger(e.ts) && (e.ts as number) >= 0))
+    return wrong('ts', 'must be Unix seconds');
   if (e.ttl != null && !(Number.isSafeInteger(e.ttl) && (e.ttl as number) > 0)) {
     return wrong('ttl', 'must be a whole number of seconds above 0');
   }
   if (e.error != null && typeof e.error !== 'boolean') return wrong('error', 'must be true or false');
 
-  const fault = bodyFault(e.body) ?? refsFault(e.refs, json) ?? filesFault(e.files);
+  const fault = bodyFault(e.body) ?? refsFault(e.refs, json);
   if (fault) return fault;
   const sig = signature(e);
   if (sig instanceof Refusal) return sig;
+  const zip = readZip(e.files, e.body as Body);
+  if (zip instanceof Refusal) return zip;
+  const files = zip && { bytes: zip.length, sha256: sha256Hex(zip) };
 
-  const { to: _to, thread: _thread, reply_to: _reply, ts: _ts, ttl: _ttl, refs: _refs, files: _files, error: _error, ...rest } = e;
-  return {
+  const {
+    to: _to,
+    thread: _thread,
+    reply_to: _reply,
+    ts: _ts,
+    ttl: _ttl,
+    refs: _refs,
+    files: _files,
+    error: _error,
+    ...rest
+  } = e;
+  const envelope: Envelope = {
     ...rest,
     v: 1,
     kind,
@@ -74,19 +93,22 @@ export function checkEnvelope(json: JsonText): Envelope | Refusal {
     ...(e.ts != null && { ts: e.ts as number }),
     ...(e.ttl != null && { ttl: e.ttl as number }),
     ...(e.refs != null && { refs: e.refs as unknown[] }),
-    ...(e.files != null && { files: e.files as { zip: string } }),
+    ...(files && { files }),
     ...(e.error != null && { error: e.error as boolean }),
     sig,
   };
+  return { envelope, text: files ? replaceValue(text, ['files'], JSON.stringify(files))! : text, zip };
 }
 
 function bodyFault(body: unknown): Refusal | undefined {
   if (!isRecord(body)) return wrong('body', 'must be an object with a `type`');
-  if (typeof body.type !== 'string' || body.type === '' || body.type.length > 200) return wrong('body.type', 'is missing');
+  if (typeof body.type !== 'string' || body.type === '' || body.type.length > 200)
+    return wrong('body.type', 'is missing');
   if (body.type === 'text/plain' && typeof body.text !== 'string') return wrong('body.text', 'must be a string');
   if (body.text !== undefined && typeof body.text !== 'string') return wrong('body.text', 'must be a string');
   if (body.type === 'application/json' && body.data === undefined) return wrong('body.data', 'is missing');
-  const content = body.type === 'text/plain' ? (body.text as string) : JSON.stringify(body.text ?? body.data ?? body.enc ?? '');
+  const content =
+    body.type === 'text/plain' ? (body.text as string) : JSON.stringify(body.text ?? body.data ?? body.enc ?? '');
   if (Buffer.byteLength(content) > maxBodyBytes) return wrong('body', 'holds more than 64 KB');
   const { text: _text, data: _data, enc: _enc, ...more } = body;
   if (Buffer.byteLength(JSON.stringify(more)) > 4096) return wrong('body', 'has unknown members of more than 4 KB');
@@ -102,10 +124,25 @@ function refsFault(refs: unknown, json: JsonText): Refusal | undefined {
   return undefined;
 }
 
-function filesFault(files: unknown): Refusal | undefined {
-  if (files == null) return undefined;
+/** A sealed zip is ciphertext: what it is shows only to whoever opens it. */
+function readZip(files: unknown, body: Body): Buffer | null | Refusal {
+  if (files == null) return null;
   if (!isRecord(files) || typeof files.zip !== 'string') return wrong('files', 'must be {"zip": <base64>}');
-  return undefined;
+  if (files.zip.length > Math.ceil(maxZipBytes / 3) * 4) return tooLarge();
+  const zip = fromBase64(files.zip);
+  if (!zip)
+    return wrong('files.zip', 'must be base64 in its canonical form: padded, without line ends, A-Z a-z 0-9 + /');
+  if (zip.length === 0) return wrong('files.zip', 'is empty');
+  if (zip.length > maxZipBytes) return tooLarge();
+  const isSealed = body.type === 'application/redsyn+encrypted' && isRecord(body.enc);
+  const fault = isSealed ? undefined : zipFault(zip);
+  return fault === undefined ? zip : wrong('files.zip', fault);
+}
+
+function tooLarge(): Refusal {
+  return refuse('payload_too_large', '`files.zip` holds more than 5 MB.', {
+    data: { field: 'files', limit: maxZipBytes },
+  });
 }
 
 function signature(e: Record<string, unknown>): EnvelopeSignature | null | Refusal {
