@@ -8,7 +8,10 @@ import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
 import { createDirectory } from './directory/index.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
+import { Cancels } from './exchange/cancel/index.ts';
 import { createExchange } from './exchange/index.ts';
+import { Sessions } from './exchange/sessions/index.ts';
+import { Topics } from './exchange/topics/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
@@ -22,7 +25,8 @@ import { every } from './lib/loop.ts';
 import { Refusal } from './lib/refusal.ts';
 import { createMailbox } from './mailbox/index.ts';
 import { createOutbox } from './outbox/index.ts';
-import { createRedsynClient } from './wires/a2a/client.ts';
+import { createCancelClient } from './wires/a2a/cancel-client.ts';
+import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
@@ -30,14 +34,17 @@ import { createFront } from './wires/front.ts';
 import { healthRoutes, Metrics } from './wires/health.ts';
 import { agentRoutes } from './wires/redsyn/agents.ts';
 import { currentVersion, renderRefusal as redsynRefusal } from './wires/redsyn/errors.ts';
-import { inboxRoutes } from './wires/redsyn/inbox.ts';
 import { fileRoutes } from './wires/redsyn/files.ts';
+import { inboxRoutes } from './wires/redsyn/inbox.ts';
 import { linkRoutes } from './wires/redsyn/links.ts';
 import { loginRoutes } from './wires/redsyn/login.ts';
 import { meRoutes } from './wires/redsyn/me.ts';
 import { messageRoutes } from './wires/redsyn/messages.ts';
 import { orgRoutes } from './wires/redsyn/orgs.ts';
 import { checkEnvelope } from './wires/redsyn/parse.ts';
+import { sessionRoutes } from './wires/redsyn/sessions.ts';
+import { threadRoutes } from './wires/redsyn/threads.ts';
+import { topicRoutes } from './wires/redsyn/topics.ts';
 import { wellknownRoutes } from './wires/wellknown.ts';
 
 /** What tests put in the place of the world. */
@@ -134,6 +141,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     loopback,
   });
   const exchange = createExchange({ db, notifier, clock, outbox });
+  const topics = new Topics({ db, clock, directory, federation, client: federation.client, outbox });
+  const cancels = new Cancels({ db, clock, notifier, outbox });
   const mailbox = createMailbox({
     db,
     notifier,
@@ -173,15 +182,19 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...agentRoutes({ ...redsyn, federation, remote: federation.remote }),
       ...linkRoutes({ ...redsyn, links: federation.links }),
       ...messageRoutes({ ...redsyn, admit: gates.admit, exchange }),
+      ...fileRoutes({ ...redsyn, exchange }),
       ...inboxRoutes({ ...redsyn, mailbox }),
+      ...topicRoutes({ ...redsyn, topics }),
+      ...sessionRoutes({ ...redsyn, sessions: new Sessions(db) }),
+      ...threadRoutes({ ...redsyn, exchange, cancels }),
       ...federationRoutes({
         identify: gates.identify,
-      ...fileRoutes({ ...redsyn, exchange }),
         links: federation.links,
         exposed: federation.exposed,
+        topics,
         heardFrom: (domain) => outbox.heardFrom(domain),
       }),
-      ...a2aRoutes({ gates, exchange, finder, checkEnvelope, clock, authority }),
+      ...a2aRoutes({ gates, exchange, cancels, finder, checkEnvelope, clock, authority }),
       ...wellknownRoutes({
         place,
         org: primary.handle,
@@ -218,21 +231,24 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   undo.push(() => front.close());
   const { port } = front.server.address() as AddressInfo;
 
+  const carrying: Omit<RedsynClientOptions, 'carrier'> = {
+    async signer(ownerId) {
+      const member = ownerId === null ? null : await directory.member(ownerId);
+      return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+    },
+    async mayLeave({ orgId, ownerId, to }) {
+      return orgId === null || (await mayLeave({ orgId, owner: ownerId, to }, federation));
+    },
+    fetch,
+    clock,
+    loopback,
+  };
   outbox.start([
     ...federation.senders,
-    createRedsynClient({
-      carrier: exchange.carrier,
-      async signer(ownerId) {
-        const member = ownerId === null ? null : await directory.member(ownerId);
-        return keyring.signer(member ? keyring.owner(member) : keyring.instance());
-      },
-      async mayLeave({ orgId, ownerId, to }) {
-        return orgId === null || (await mayLeave({ orgId, owner: ownerId, to }, federation));
-      },
-      fetch,
-      clock,
-      loopback,
-    }),
+    topics.sender,
+    createRedsynClient({ ...carrying, carrier: exchange.carrier }),
+    createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
+    createCancelClient({ ...carrying, cancels }),
   ]);
   mailbox.start();
   purge.start();

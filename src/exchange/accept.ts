@@ -93,6 +93,7 @@ function eventParts(
         : spread.to === 'behind'
           ? { to: 'behind', links: spread.revs, team, name, skip: spread.skip }
           : { to: 'far', destination: spread.domain, lane: `${spread.domain} ${sender.address} ${address}` },
+    ...(spread.to === 'far' && { destination: spread.domain }),
   };
 }
 
@@ -107,13 +108,13 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
       return refuse('address_not_found').by('thread');
     case 'session_closed':
       return refuse('session_closed').by('thread');
-    case 'no_room':
     case 'day_used':
       return refuse(
         'quota_exceeded',
         `The plan of ${item.from_addr.split('/', 1)[0]} allows ${item.quota_limit} messages a day. The count starts anew at 00:00 UTC.`,
         { data: { quota: true, limit: item.quota_limit } },
       ).by('quota');
+    case 'no_room':
       return refuse('quota_exceeded', 'That organisation has as many topics as one may have.', {
         status: 403,
         data: { quota: true },

@@ -21,6 +21,17 @@ export interface Carried {
   orgId: string | null;
   /** Where it goes, with the session when one is asked for. */
   to: string;
+  /** An event that this gateway hands on: its topic and publisher in full, and the orgs behind the other gateway that it is for. */
+  handedOn?: { topic: string; from: string; audience: ReadonlyArray<{ org: string; rev: number }> };
+}
+
+/** What the wire's client asks of the exchange about an outbox item. */
+export interface MessageCarrier {
+  /** Null when the message is gone, or may not go there any more. */
+  load(messageSeq: number, item: OutboxItem): Promise<Carried | null>;
+  /** `to`: whom the far side says it is for. */
+  delivered(tx: Tx, messageSeq: number, to: string | null): Promise<void>;
+  givenUp(tx: Tx, outboxId: number, messageSeq: number, why: GivenUp, item: OutboxItem): Promise<void>;
 }
 
 /** The outbox as a sender waits on it. */
@@ -68,6 +79,11 @@ export class Carrier {
     } finally {
       this.#waiting.delete(outboxId);
     }
+  }
+
+  /** Somebody still waits for the first answer to that outbox row. */
+  awaits(outboxId: number): boolean {
+    return this.#waiting.has(outboxId);
   }
 
   /** Null when the message is gone. */

@@ -10,6 +10,7 @@ import type { ExchangeLookups } from './lookups.ts';
 import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
 import { readTask } from './tasks.ts';
 import { readThread, type ThreadView } from './threads.ts';
+import { EventCarrier } from './topics/carried.ts';
 import type { Exchange } from './types.ts';
 import { endUndelivered, undeliveredWords } from './undelivered.ts';
 
@@ -25,14 +26,15 @@ export interface ExchangeOptions {
 export interface Core extends Exchange {
   readonly lookups: ExchangeLookups;
   readonly carrier: Carrier;
+  readonly eventCarrier: EventCarrier;
   /** A delivery ended without an ack: the sender is told in REDSYN's words. Runs in the transaction that removes it. */
   deliveryEnded(tx: Tx, messageSeq: number, reason: 'expired' | 'worn_out'): Promise<void>;
   /** The conversation that goes by `thread`, cut to what these members may see. */
-  thread(memberIds: readonly string[], thread: string): Promise<ThreadView | Refusal>;
-  /** Resolves when all that was being accepted is durable. */
-  drain(): Promise<void>;
+  thread(memberIds: readonly string[], thread: string, before: string | null): Promise<ThreadView | Refusal>;
   /** The zip of a message that these members, or somebody of their orgs, sent or got. `from` names the sender where several used the id. */
   files(q: { id: string; from: string | null; memberIds: string[]; orgIds: string[] }): Promise<Buffer | Refusal>;
+  /** Resolves when all that was being accepted is durable. */
+  drain(): Promise<void>;
 }
 
 const deadlock = '40P01';
@@ -40,16 +42,16 @@ const deadlock = '40P01';
 export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox }: ExchangeOptions): Core {
   const carrier = new Carrier(db, clock, outbox);
   const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
-
-  async function run(items: AcceptItem[]): Promise<AcceptRow[]> {
   const withFiles = new FileAcceptances(
     db,
     async (tx, item) => (await acceptMessages(tx, [item], notifier.origin, clock.now()))[0]!,
   );
-    // Two batches that touch the same mailboxes lock them in one order.
+
+  async function run(items: AcceptItem[]): Promise<AcceptRow[]> {
+    // Two batches that touch the same topics and mailboxes lock them in one order.
     const order = items
       .map((item, at) => ({ item, at }))
-      .sort((a, b) => compare(a.item.agent_id, b.item.agent_id) || a.at - b.at);
+      .sort((a, b) => compare(lockOf(a.item), lockOf(b.item)) || a.at - b.at);
     const sorted = order.map(({ item }) => item);
     for (let tries = 1; ; tries++) {
       try {
@@ -66,6 +68,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
   return {
     lookups: createLookups(db),
     carrier,
+    eventCarrier: new EventCarrier(db, clock, carrier),
 
     async accept(admitted) {
       const item = toItem(admitted, clock);
@@ -77,7 +80,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
         notifier.wake(row.wakes);
         return accepted;
       }
-      if (item.target !== 'remote') {
+      if (item.target === 'asker') {
         outbox.sendNow([row.outbox_id]);
         notifier.wake(row.wakes);
         return accepted;
@@ -108,7 +111,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
     deliveryEnded: (tx, messageSeq, reason) =>
       endUndelivered(tx, messageSeq, reason, (address) => undeliveredWords(reason, address), clock.now()),
 
-    thread: (memberIds, thread) => readThread(db, memberIds, thread),
+    thread: (memberIds, thread, before) => readThread(db, memberIds, thread, before),
 
     files: (q) => readFiles(db, q),
 
@@ -118,6 +121,11 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
   };
 }
 
-function compare(a = '', b = ''): number {
+/** Topics come before mailboxes. */
+function lockOf({ agent_id, target, to_addr }: AcceptItem): string {
+  return agent_id ? `2 ${agent_id}` : target === 'event' ? `1 ${to_addr}` : '';
+}
+
+function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

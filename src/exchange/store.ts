@@ -171,7 +171,7 @@ export interface MessageRow {
   expires_at: number;
 }
 
-const messageColumns =
+export const messageColumns =
   'm.seq, m.id, m.kind, m.from_addr, m.to_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at, m.expires_at';
 
 /** The newest `limit` messages of an exchange, oldest first; the request is always among them. */
@@ -254,6 +254,7 @@ export async function recordRemoteSession(db: Queryable, requestSeq: number, ses
 
 /** Takes back a request that the far side refused while its sender was still waiting: its id may be used again. */
 export async function withdrawRequest(db: Queryable, seq: number): Promise<void> {
+  await db.query('delete from outbox where message_seq = $1', [seq]);
   await db.query('delete from exchanges where request_seq = $1', [seq]);
   const { rows } = await db.query<{ owner: string; conversation: string }>(
     'delete from conversation_messages where seq = $1 returning owner, conversation',
@@ -271,26 +272,21 @@ export async function withdrawRequest(db: Queryable, seq: number): Promise<void>
 }
 
 export interface ThreadRow extends MessageRow {
-  owner: string;
-  conversation: string;
-  agent_id: string | null;
-  session: number | null;
-  sender: string;
+  /** What became of a request. */
   state: ExchangeState | null;
 }
 
-/** Messages of the conversations that go by `thread` under any of the owners. */
+/** The newest messages before `before`, oldest first, of the conversations that go by `thread` under any of the owners. */
 export async function threadMessages(
   db: Queryable,
-  owners: readonly string[],
-  thread: string,
-  limit: number,
+  q: { owners: readonly string[]; thread: string; before: number | null; limit: number },
 ): Promise<ThreadRow[]> {
   const { rows } = await db.query<ThreadRow>(
-    `select ${messageColumns}, m.sender, c.owner, c.conversation, c.agent_id, c.session, e.state
-      from conversation_messages c join messages m on m.seq = c.seq left join exchanges e on e.id = m.exchange_id
-      where c.owner = any($1) and c.conversation = $2 order by m.seq limit $3`,
-    [owners, thread, limit],
+    `select ${messageColumns}, case when m.kind = 'request' then e.state end as state
+      from (select distinct c.seq from conversation_messages c
+        where c.owner = any($1) and c.conversation = $2 and ($3::bigint is null or c.seq < $3) order by c.seq desc limit $4) c
+      join messages m on m.seq = c.seq left join exchanges e on e.id = m.exchange_id order by m.seq`,
+    [q.owners, q.thread, q.before, q.limit],
   );
   return rows;
 }

@@ -31,6 +31,8 @@ export interface EnvelopeSignature {
 }
 
 export interface SealedEnvelope extends SignableEnvelope {
+  /** Of a delivered event. */
+  readonly topic?: string | null | undefined;
   readonly sig?: (EnvelopeSignature & { readonly payload?: string }) | null | undefined;
 }
 
@@ -111,7 +113,12 @@ export function verifyDelivered(
   // Progress and replies go to whoever asked: their `to` says nothing and is not used (redsyn.md «El sobre»).
   const isAnswer = envelope.kind === 'reply' || envelope.kind === 'progress';
   const isFrom = isCompleted(signed.from, envelope.from, sameOrg);
-  const isTo = isAnswer || isCompleted(signed.to, envelope.to ?? '', sameOrg);
+  // An event is delivered to an agent; what was signed names its topic.
+  const isTo =
+    isAnswer ||
+    (envelope.kind === 'event'
+      ? isCompletedTopic(signed.to, String(envelope.topic ?? ''), sameOrg)
+      : isCompleted(signed.to, envelope.to ?? '', sameOrg));
   if (!isFrom || !isTo || signingPayload({ ...envelope, ...signed }) !== payload) {
     return unproven('The envelope does not say what was signed.');
   }
@@ -162,6 +169,17 @@ function isCompleted(written: string, shown: string, sameOrg: (a: string, b: str
   if (names.length !== 4) return address !== '' && (shownAddress === address || shownAddress.endsWith(`/${address}`));
   const [[org, ...rest], [shownOrg, ...shownRest]] = [names, shownNames];
   return rest.join('/') === shownRest.join('/') && (org === shownOrg || sameOrg(org!, shownOrg!));
+}
+
+function isCompletedTopic(written: string, shown: string, sameOrg: (a: string, b: string) => boolean): boolean {
+  if (!written.startsWith('topic:') || !shown.startsWith('topic:')) return false;
+  const [names, shownNames] = [written, shown].map((text) => text.slice('topic:'.length).split('/')) as [
+    string[],
+    string[],
+  ];
+  if (shownNames.length !== 3 || names.length > 3 || names.includes('')) return false;
+  const tail = shownNames.slice(3 - names.length);
+  return names.every((name, i) => name === tail[i] || (names.length === 3 && i === 0 && sameOrg(name, tail[i]!)));
 }
 
 function unproven(words: string): Refusal {

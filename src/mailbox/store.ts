@@ -17,6 +17,8 @@ export interface Delivered {
   sigPayload: string | null;
   sigNode: string | null;
   a2a: string | null;
+  /** Of an event: its topic. */
+  topic: string | null;
   createdAt: number;
   /** The conversation, the addressee with its session, and the session, as this agent sees them. */
   thread: string;
@@ -72,6 +74,7 @@ interface Row {
   sig_payload: string | null;
   sig_node: string | null;
   a2a: string | null;
+  topic: string | null;
   created_at: number;
   thread: string;
   to_addr: string;
@@ -235,6 +238,7 @@ function delivered(row: Row): Delivered {
     sigPayload: row.sig_payload,
     sigNode: row.sig_node,
     a2a: row.a2a,
+    topic: row.topic,
     createdAt: row.created_at,
     thread: row.thread,
     to: row.to_addr,

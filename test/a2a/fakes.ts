@@ -232,6 +232,7 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
     clock,
     authority,
   };
-  fake.routes = a2aRoutes(deps);
+  const cancels = { cancel: async () => refuse('not_found') };
+  fake.routes = a2aRoutes({ ...deps, cancels });
   return fake;
 }

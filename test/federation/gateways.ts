@@ -22,7 +22,8 @@ import { caller, listening, ok } from '../directory/fixture.ts';
 import { quiet } from '../mailbox/fixture.ts';
 import { freshDatabase, type Lifetime } from '../support/database.ts';
 
-/** Gateways that reach each other through memory instead of sockets; everything else is real. */
+/** Gateways that reach each other through memory instead of sockets; everything else is real. */import { refuse } from '../../src/lib/refusal.ts';
+
 export class World {
   readonly clock = new ManualClock();
   readonly gateways = new Map<string, Gateway>();
@@ -95,6 +96,7 @@ export class World {
         identify,
         links: federation.links,
         exposed: federation.exposed,
+        topics: { receive: async () => refuse('not_found') },
         heardFrom: (domain) => outbox.heardFrom(domain),
       }),
       ...linkRoutes({ identify, directory: registry.lookups, links: federation.links }),

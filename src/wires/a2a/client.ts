@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Signer } from '../../directory/keyring.ts';
-import type { Carried, Carrier } from '../../exchange/carrier.ts';
+import type { Carried, MessageCarrier } from '../../exchange/carrier.ts';
 import { isLoopbackHost } from '../../identity/did.ts';
 import { signRequest } from '../../identity/http-signature/sign.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -8,13 +8,15 @@ import { type Fetch, FetchRefused, type FetchResult } from '../../lib/fetch-type
 import { readJson } from '../../lib/json.ts';
 import { Refusal, refusals } from '../../lib/refusal.ts';
 import type { OutboxItem, Sender, SendResult } from '../../outbox/types.ts';
-import { pathFor, wireRequest } from './client-request.ts';
+import { pathFor, type WireRequest, wireRequest } from './client-request.ts';
 import { otherVersion, readAnswer } from './client-result.ts';
 import { isRecord, type Version } from './protocol.ts';
 
 export interface RedsynClientOptions {
+  /** Of the outbox items that it sends. Default 'redsyn'. */
+  kind?: 'redsyn' | 'event';
   /** What is carried, and what becomes of the exchange once it was. */
-  carrier: Pick<Carrier, 'load' | 'delivered' | 'givenUp'>;
+  carrier: MessageCarrier;
   /** The key of that owner; of the instance for null (a notice that no agent wrote). */
   signer(ownerId: string | null): Promise<Pick<Signer, 'keyId' | 'pair'>>;
   /** Whether it may still go where it is going: a link may have been revoked while it waited. */
@@ -31,17 +33,17 @@ const cardMs = 60_000;
 
 /** Carries REDSYN envelopes to linked gateways: A2A SendMessage, or message/send for peers that speak 0.3 alone (design §6). */
 export function createRedsynClient(options: RedsynClientOptions): Sender {
-  const { carrier, fetch, clock, loopback } = options;
+  const { carrier, fetch, clock } = options;
   /** By authority: the URL at which a peer speaks 0.3, as its card said. */
   const legacy = new LRUCache<string, { url: string; until: number }>({ max: 1_000 });
 
   return {
-    kind: 'redsyn',
+    kind: options.kind ?? 'redsyn',
     async send(item, signal) {
-      const carried = item.messageSeq === null ? null : await carrier.load(item.messageSeq);
+      const carried = item.messageSeq === null ? null : await carrier.load(item.messageSeq, item);
       if (!carried) return gone();
       if (!(await options.mayLeave(carried))) return noLonger();
-      const base = baseOf(item.destination);
+      const base = baseOf(options, item.destination);
       try {
         const known = legacy.get(item.destination);
         if (known && known.until > clock.now()) return await speakV03(known.url, carried, item, signal);
@@ -62,7 +64,7 @@ export function createRedsynClient(options: RedsynClientOptions): Sender {
       await carrier.delivered(tx, item.messageSeq, typeof note.to === 'string' ? note.to : null);
     },
     async onGivenUp(tx, item, why) {
-      if (item.messageSeq !== null) await carrier.givenUp(tx, item.id, item.messageSeq, why);
+      if (item.messageSeq !== null) await carrier.givenUp(tx, item.id, item.messageSeq, why, item);
     },
   };
 
@@ -71,18 +73,8 @@ export function createRedsynClient(options: RedsynClientOptions): Sender {
     return result === otherVersion ? nothingCommon() : result;
   }
 
-  async function post(url: string, carried: Carried, version: Version, signal: AbortSignal): Promise<FetchResult> {
-    const { headers, body } = wireRequest(carried, version);
-    const { keyId, pair } = await options.signer(carried.ownerId);
-    const signed = await signRequest({ method: 'POST', url, body }, { keyId, key: pair, now: clock.now() });
-    return fetch(url, {
-      method: 'POST',
-      headers: { ...headers, ...signed },
-      body,
-      maxBytes: maxAnswer,
-      timeoutMs,
-      signal,
-    });
+  function post(url: string, carried: Carried, version: Version, signal: AbortSignal): Promise<FetchResult> {
+    return postSigned(options, url, wireRequest(carried, version), carried.ownerId, signal);
   }
 
   /** Where the peer takes 0.3 for this agent: its own card if it has one, else the front desk's. Only at the peer's own authority. */
@@ -98,11 +90,31 @@ export function createRedsynClient(options: RedsynClientOptions): Sender {
     }
     return null;
   }
+}
 
-  function baseOf(authority: string): string {
-    const scheme = loopback && isLoopbackHost(authority.replace(/:\d+$/, '')) ? 'http' : 'https';
-    return `${scheme}://${authority}`;
-  }
+/** Signed by that owner's key; by the instance's for null. Rejects with `FetchRefused`. */
+export async function postSigned(
+  { signer, fetch, clock }: Pick<RedsynClientOptions, 'signer' | 'fetch' | 'clock'>,
+  url: string,
+  { headers, body }: WireRequest,
+  ownerId: string | null,
+  signal: AbortSignal,
+): Promise<FetchResult> {
+  const { keyId, pair } = await signer(ownerId);
+  const signed = await signRequest({ method: 'POST', url, body }, { keyId, key: pair, now: clock.now() });
+  return fetch(url, {
+    method: 'POST',
+    headers: { ...headers, ...signed },
+    body,
+    maxBytes: maxAnswer,
+    timeoutMs,
+    signal,
+  });
+}
+
+export function baseOf({ loopback }: Pick<RedsynClientOptions, 'loopback'>, authority: string): string {
+  const scheme = loopback && isLoopbackHost(authority.replace(/:\d+$/, '')) ? 'http' : 'https';
+  return `${scheme}://${authority}`;
 }
 
 /** The JSON-RPC address of 0.3: an interface of that version, or the 0.3 card's own fields (a2a-conformance §5). */

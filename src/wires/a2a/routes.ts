@@ -1,10 +1,13 @@
 import type { HttpRequest, HttpResponse, RenderRefusal, Route } from '../../lib/http.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
+import { type CancelDeps, cancel } from './cancel.ts';
 import { extensionRequired, ofRefusal, pushNotSupported, type RpcError, unsupportedOperation } from './errors.ts';
 import { carriesProof, get } from './get.ts';
 import { REDSYN_EXTENSION, SIGNATURE_EXTENSION, type Version } from './protocol.ts';
 import { answerError, answerResult, type Call, readCall } from './rpc.ts';
-import { type A2aDeps, type Asked, isRpcError, send } from './send.ts';
+import { type Asked, isRpcError, type A2aDeps as SendDeps, send } from './send.ts';
+
+export type A2aDeps = SendDeps & CancelDeps;
 
 /** An envelope may stand in a request twice: whole in the metadata, and shown as parts. */
 const maxBody = 1024 * 1024;
@@ -82,8 +85,9 @@ async function run(deps: A2aDeps, asked: Asked): Promise<object | Refusal | RpcE
       return unsupportedOperation('Streaming is not offered here: the card says so.');
     case 'extendedCard':
       return unsupportedOperation('There is no extended card here: the card says so.');
-    case 'list':
     case 'cancel':
+      return cancel(deps, asked);
+    case 'list':
       return unsupportedOperation('That operation is not offered here.');
   }
 }

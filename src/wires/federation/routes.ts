@@ -3,7 +3,7 @@ import type { Principal } from '../../exchange/sender.ts';
 import type { ExposedDirectory, LinkOperations, Outcome } from '../../federation/types.ts';
 import type { Inbound } from '../../gates/inbound.ts';
 import type { Handler, HttpRequest, HttpResponse, Route } from '../../lib/http.ts';
-import { readJson } from '../../lib/json.ts';
+import { type JsonText, readJson } from '../../lib/json.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { errorResponse } from './errors.ts';
 
@@ -12,6 +12,8 @@ export interface FederationWireDeps {
   identify(inbound: Inbound): Promise<Principal | Refusal>;
   links: Pick<LinkOperations, 'receive'>;
   exposed: ExposedDirectory;
+  /** Who behind the caller listens to topics here. */
+  topics: { receive(domain: string, message: unknown): Promise<Outcome<object>> };
   /** The outbox: what waits for a peer that calls is due at once (design §10). */
   heardFrom(domain: string): Promise<void>;
 }
@@ -20,7 +22,7 @@ const maxBody = 256 * 1024;
 
 /** What gateways say to each other about links, signed with the instances' keys (design §6). */
 export function federationRoutes(deps: FederationWireDeps): Route[] {
-  const { links, exposed } = deps;
+  const { links, exposed, topics } = deps;
   const agent = '/federation/v1/agents/{team}/{user}/{agent}';
   return [
     {
@@ -29,13 +31,20 @@ export function federationRoutes(deps: FederationWireDeps): Route[] {
       about: "A gateway's side of a link; answers our side, or 202 while our org has not agreed",
       maxBody,
       handler: instance(deps, async (domain, request) => {
-        const type = request.headers.get('content-type');
-        if (type !== undefined && !/^application\/json\s*(?:;|$)/i.test(type)) return refuse('unsupported_media_type');
-        const message = readJson(request.body);
+        const message = readMessage(request);
         if (message instanceof Refusal) return message;
         const heard = await links.receive(domain, message.value);
         if (heard instanceof Refusal) return heard;
         return heard.side ? answer(200, heard.side) : { status: 202 };
+      }),
+    },
+    {
+      method: 'POST',
+      path: '/federation/v1/subscriptions',
+      about: 'Whether an org of the calling gateway listens to a topic here',
+      handler: instance(deps, async (domain, request) => {
+        const message = readMessage(request);
+        return message instanceof Refusal ? message : ok(await topics.receive(domain, message.value));
       }),
     },
     {
@@ -63,6 +72,12 @@ export function federationRoutes(deps: FederationWireDeps): Route[] {
       }),
     },
   ];
+}
+
+function readMessage(request: HttpRequest): JsonText | Refusal {
+  const type = request.headers.get('content-type');
+  if (type !== undefined && !/^application\/json\s*(?:;|$)/i.test(type)) return refuse('unsupported_media_type');
+  return readJson(request.body);
 }
 
 /** Only the key of a gateway itself speaks here: an owner's, though of the same domain, does not. */

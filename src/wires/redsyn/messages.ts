@@ -3,13 +3,12 @@ import type { Core } from '../../exchange/index.ts';
 import type { Inbound } from '../../gates/inbound.ts';
 import type { Route } from '../../lib/http.ts';
 import { Refusal } from '../../lib/refusal.ts';
-import { type CallDeps, call, json, openCall } from './common.ts';
+import { type CallDeps, json, openCall } from './common.ts';
 import { parseEnvelope } from './parse.ts';
-import { deliveredEnvelope } from './render.ts';
 
 export interface MessagesDeps extends CallDeps {
   admit(inbound: Inbound): Promise<Admitted | Refusal>;
-  exchange: Pick<Core, 'accept' | 'thread'>;
+  exchange: Pick<Core, 'accept'>;
 }
 
 /** A body of 64 KB, as many references, and room for escapes and the rest. */
@@ -17,7 +16,7 @@ const maxRequest = 512 * 1024;
 /** With a zip of 5 MB, as base64. */
 const maxLargeRequest = 8 * 1024 * 1024;
 
-/** REDSYN "Mensajes": sending, and the thread view. */
+/** REDSYN "Mensajes": sending. */
 export function messageRoutes(deps: MessagesDeps): Route[] {
   return [
     {
@@ -55,34 +54,6 @@ export function messageRoutes(deps: MessagesDeps): Route[] {
         if (accepted instanceof Refusal) return accepted;
         const { id, thread, to, signed, duplicate } = accepted;
         return json(201, { id, thread, to, signed, ...(duplicate && { duplicate }) });
-      }),
-    },
-    {
-      method: 'GET',
-      path: '/redsyn/v1/threads/{id}',
-      about: 'A thread, as far as you may see it',
-      handler: call(deps, async ({ node, params }) => {
-        const view = await deps.exchange.thread(
-          node.members.map((member) => member.id),
-          params.id ?? '',
-        );
-        if (view instanceof Refusal) return view;
-        const messages = view.messages.map((row) =>
-          deliveredEnvelope({
-            id: row.id,
-            from: row.from_addr,
-            to: row.to_addr,
-            thread: view.thread,
-            replyTo: row.reply_to,
-            envelope: row.envelope,
-            sigPayload: row.sig_payload,
-            sigNode: row.sig_node,
-            a2a: row.a2a,
-            createdAt: row.created_at,
-            expiresAt: row.expires_at,
-          }),
-        );
-        return json(200, { thread: view.thread, messages });
       }),
     },
   ];

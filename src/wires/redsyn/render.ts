@@ -12,6 +12,8 @@ export interface DeliveredFacts {
   sigPayload: string | null;
   sigNode: string | null;
   a2a: string | null;
+  /** Of an event. */
+  topic: string | null;
   createdAt: number;
   expiresAt: number;
   attempts?: number;
@@ -35,12 +37,18 @@ export function deliveredEnvelope(facts: DeliveredFacts): Record<string, unknown
     ts: written.ts ?? Math.floor(facts.createdAt / 1000),
     refs: written.refs ?? [],
     error: written.error ?? false,
+    ...(facts.topic !== null && { topic: facts.topic }),
     expires: Math.floor(facts.expiresAt / 1000),
     ...(facts.attempts !== undefined && { attempts: facts.attempts }),
     signed,
     sig:
       signed && written.sig
-        ? { ...written.sig, payload: facts.sigPayload, node: facts.sigNode, fingerprint: redsynFingerprint(written.sig.key) }
+        ? {
+            ...written.sig,
+            payload: facts.sigPayload,
+            node: facts.sigNode,
+            fingerprint: redsynFingerprint(written.sig.key),
+          }
         : null,
     ...(facts.a2a !== null && { a2a: JSON.parse(facts.a2a) as unknown }),
   };
