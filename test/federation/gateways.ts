@@ -13,6 +13,7 @@ import { Sealer } from '../../src/identity/sealing.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
 import { type Fetch, type FetchInit, FetchRefused, type FetchResult } from '../../src/lib/fetch-types.ts';
 import type { HeaderFields, HttpRequest, HttpResponse, Route } from '../../src/lib/http.ts';
+import { refuse } from '../../src/lib/refusal.ts';
 import { RouteTable } from '../../src/lib/routes.ts';
 import { createOutbox, type Outbox } from '../../src/outbox/index.ts';
 import { federationRoutes } from '../../src/wires/federation/routes.ts';
@@ -22,8 +23,7 @@ import { caller, listening, ok } from '../directory/fixture.ts';
 import { quiet } from '../mailbox/fixture.ts';
 import { freshDatabase, type Lifetime } from '../support/database.ts';
 
-/** Gateways that reach each other through memory instead of sockets; everything else is real. */import { refuse } from '../../src/lib/refusal.ts';
-
+/** Gateways that reach each other through memory instead of sockets; everything else is real. */
 export class World {
   readonly clock = new ManualClock();
   readonly gateways = new Map<string, Gateway>();

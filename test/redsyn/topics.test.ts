@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { signedEnvelope } from '../../src/client/envelope.ts';
-import type { DeliveredEnvelope } from '../../src/client/index.ts';
 import { nodeKeys } from '../../src/client/index.ts';
 import { verifyDelivered } from '../../src/identity/redsyn-seal.ts';
-import { systemClock } from '../../src/lib/clock.ts';
-import { newId } from '../../src/lib/ids.ts';
 import { Refusal } from '../../src/lib/refusal.ts';
-import { type Called, person, type TestGateway, team, testGateway } from '../support/gateway.ts';
+import { person, team, testGateway } from '../support/gateway.ts';
+import { event, inbox, publish, subscribe, topicsOf, unsubscribe } from './topics-support.ts';
 
 const gateway = await testGateway({ after });
 await team(gateway, 'finance', ['joel']);
@@ -18,40 +16,6 @@ const reviewer = 'acme/finance/joel/reviewer';
 await ana.announce(close);
 await ana.announce(watcher);
 await gateway.admin.announce(reviewer);
-
-let events = 0;
-
-function event(from: string, to: string, more: Record<string, unknown> = {}): Record<string, unknown> {
-  return {
-    v: 1,
-    id: `e${++events}-${newId(systemClock)}`,
-    kind: 'event',
-    from,
-    to,
-    body: { type: 'text/plain', text: `event ${events}` },
-    ...more,
-  };
-}
-
-function publish(at: TestGateway, envelope: Record<string, unknown>, token?: string): Promise<Called> {
-  return at.call('POST', '/redsyn/v1/messages', { body: envelope, ...(token !== undefined && { token }) });
-}
-
-function subscribe(at: TestGateway, agent: string, topic: string, token?: string): Promise<Called> {
-  return at.call('PUT', '/redsyn/v1/subscriptions', { body: { agent, topic }, ...(token !== undefined && { token }) });
-}
-
-async function inbox(at: TestGateway, agent: string, token = at.token): Promise<DeliveredEnvelope[]> {
-  const { json } = await at.call('GET', `/redsyn/v1/inbox/${agent}`, { token });
-  const items = json.items as DeliveredEnvelope[];
-  const ids = items.map(({ id }) => id);
-  if (ids.length > 0) await at.call('POST', `/redsyn/v1/inbox/${agent}/ack`, { token, body: { ids } });
-  return items;
-}
-
-async function topicsOf(at: TestGateway, token = at.token): Promise<Array<Record<string, unknown>>> {
-  return (await at.call('GET', '/redsyn/v1/topics', { token })).json.topics;
-}
 
 describe('topics and events, within one organisation', () => {
   it('a topic is made by its first subscription or publication; a copy goes to each agent that listens, but the publisher', async () => {
@@ -200,11 +164,7 @@ describe('topics and events, within one organisation', () => {
   });
 
   it('no longer listens once that was said; the history goes on when it listens again', async () => {
-    const remove = () =>
-      gateway.call('POST', '/redsyn/v1/subscriptions/remove', {
-        token: ana.token,
-        body: { agent: close, topic: 'topic:finance/invoices' },
-      });
+    const remove = () => unsubscribe(gateway, close, 'topic:finance/invoices', ana.token);
     assert.deepEqual((await remove()).json, { agent: close, topic: 'topic:acme/finance/invoices', removed: true });
     assert.deepEqual((await remove()).json, { agent: close, topic: 'topic:acme/finance/invoices', removed: false });
     await publish(gateway, event(reviewer, 'topic:invoices'));
