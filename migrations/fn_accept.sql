@@ -102,7 +102,7 @@ begin
       session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
       asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
       reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text,
-      quota_limit bigint)
+      quota_limit bigint, outbox_kind text, outbox_body text)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
     v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
@@ -266,8 +266,8 @@ begin
           values (it.agent_id, v_seq, it.id, null, v_conv, it.asked_addr || '#s' || v_session, v_session, it.reserved_for, it.expires_at);
         v_wakes := v_wakes || ('inbox:' || it.agent_id);
       else
-        insert into outbox (kind, destination, lane, message_seq, due_at, expires_at, created_at)
-          values ('redsyn', it.destination, it.lane, v_seq, now_ms, it.expires_at, now_ms)
+        insert into outbox (kind, destination, lane, message_seq, body, due_at, expires_at, created_at)
+          values (coalesce(it.outbox_kind, 'redsyn'), it.destination, it.lane, v_seq, it.outbox_body, now_ms, it.expires_at, now_ms)
           returning id into v_outbox;
         v_wakes := v_wakes || 'outbox'::text;
       end if;

@@ -22,6 +22,9 @@ export type DidName = { authority: string } & (
   | ({ kind: 'agent' } & AgentName)
 );
 
+/** What stands for an owner's default agent in an address: `h/agents/u/agent` (design §3). No team here may be called so. */
+export const teamless = { team: 'agents', agent: 'agent' } as const;
+
 export function instanceDid(authority: string): string {
   return didWeb(authority);
 }
@@ -63,7 +66,7 @@ export function addressOfDid(did: string): string | null {
   const name = readDid(did);
   if (!name || name.kind === 'instance' || name.org !== null) return null;
   const { authority: org, user } = name;
-  const [team, agent] = name.kind === 'agent' ? [name.team, name.agent] : ['agents', 'agent'];
+  const { team, agent } = name.kind === 'agent' ? name : teamless;
   return formatAddress({ org, team, user, agent, session: null });
 }
 
@@ -72,7 +75,7 @@ export function didOfAddress(address: Address): string | null {
   const authority = authorityOf(address.org);
   if (authority === null) return null;
   const { user, team, agent } = address;
-  const isTeamless = team === 'agents' && agent === 'agent';
+  const isTeamless = team === teamless.team && agent === teamless.agent;
   const did = [
     'did:web',
     authority.replace(':', '%3A'),

@@ -2,7 +2,7 @@ import type { Db } from '../db/types.ts';
 import { Batcher } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import * as agents from './agents/store.ts';
-import { readDid } from './dids.ts';
+import { readDid, teamless } from './dids.ts';
 import { holdersByKey } from './keys/store.ts';
 import { namesAuthority } from './names.ts';
 import { keyOfListener, nodeLastServed, nodesByHash } from './nodes/store.ts';
@@ -78,7 +78,11 @@ export class Lookups implements Directory {
   async agentAt(address: Address): Promise<Agent | null> {
     const org = await this.#localHandle(address.org);
     const { team, user, agent } = address;
-    return org === null ? null : this.#agentsByPath.submit({ org, team, user, agent });
+    if (org === null) return null;
+    if (team !== teamless.team || agent !== teamless.agent)
+      return this.#agentsByPath.submit({ org, team, user, agent });
+    const member = await this.memberAt(org, user);
+    return member === null ? null : this.defaultAgent(member);
   }
 
   async agentByDid(did: string): Promise<Agent | null> {

@@ -30,7 +30,7 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     reserved_for: admission.reservedFor,
     sealed: admission.sealed,
     asker_node: admission.senderNode,
-    target: target.kind,
+    target: target.kind === 'foreign' ? 'remote' : target.kind,
   };
   if (target.kind === 'asker') return { ...item, exchange_id: target.exchangeId, ...stateAfter(envelope) };
   if (target.kind === 'event') return { ...item, ...eventParts(admission, target, clock) };
@@ -50,9 +50,10 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     asker_thread: asked ?? fresh,
     thread_asked: asked,
   };
-  if (target.kind === 'remote') {
+  if (target.kind === 'remote' || target.kind === 'foreign') {
     return {
       ...asker,
+      ...(target.kind === 'foreign' && { outbox_kind: 'a2a', outbox_body: JSON.stringify({ card: target.card }) }),
       asked: `p:${target.peerId}`,
       asked_addr: target.address,
       destination: target.domain,

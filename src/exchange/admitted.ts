@@ -24,6 +24,8 @@ export type Target =
    * where it is sent; `peerId`: the peer row of its owner's DID.
    */
   | { kind: 'remote'; address: string; domain: string; linkId: string; peerId: string }
+  /** A request to an agent on an A2A server that is no linked gateway. `card`: its did:web, or the URL of its card. */
+  | { kind: 'foreign'; address: string; domain: string; peerId: string; card: string }
   /** A progress or reply: it goes to whoever asked. */
   | { kind: 'asker'; exchangeId: string }
   /** An event. `address`: the topic as it is written here. */

@@ -1,10 +1,11 @@
 import type { Db, Tx } from '../db/types.ts';
+import { readAddress } from '../directory/names.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Refusal, type RefusalCode, refusals } from '../lib/refusal.ts';
 import type { GivenUp, OutboxItem, SendResult } from '../outbox/types.ts';
 import { withZip } from './files/files.ts';
 import type { MessageKind } from './message.ts';
-import { carriedMessage, recordRemoteSession, withdrawRequest } from './store.ts';
+import { carriedMessage, recordRemoteAgent, recordRemoteSession, withdrawRequest } from './store.ts';
 import { endUndelivered, undeliveredWords } from './undelivered.ts';
 
 /** A message that leaves for another gateway, as its carrier needs it. */
@@ -103,8 +104,11 @@ export class Carrier {
   }
 
   async delivered(tx: Tx, messageSeq: number, to: string | null): Promise<void> {
-    const session = /#s([1-9]\d{0,8})$/.exec(to ?? '');
-    if (session) await recordRemoteSession(tx, messageSeq, Number(session[1]));
+    const at = to === null ? null : readAddress(to);
+    if (at === null || at instanceof Refusal) return;
+    // Who asked for an owner's default agent is told which one that is; nobody else's can stand in for it.
+    await recordRemoteAgent(tx, messageSeq, at);
+    if (typeof at.session === 'number') await recordRemoteSession(tx, messageSeq, at.session);
   }
 
   async givenUp(

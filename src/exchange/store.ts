@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/types.ts';
+import { teamless } from '../directory/dids.ts';
 import type { ExchangeRef } from './lookups.ts';
 import type { MessageKind } from './message.ts';
 import type { ExchangeState } from './types.ts';
@@ -43,6 +44,9 @@ export interface AcceptItem {
   asker_thread?: string;
   destination?: string;
   lane?: string;
+  /** Of the outbox row of a remote target; 'redsyn' without a body unless it says otherwise. */
+  outbox_kind?: string;
+  outbox_body?: string;
   state?: ExchangeState;
   reason?: string | null;
   /** For `spread_event` (migrations/fn_topics.sql). */
@@ -97,7 +101,7 @@ export async function askedOfAgent(db: Queryable, agentId: string, requestId: st
   return rows;
 }
 
-/** Exchanges that local agents asked of an address behind another gateway. */
+/** Exchanges that local agents asked of an address behind another gateway, or of its owner's default agent, whichever that is there. */
 export async function askedOfPeer(
   db: Queryable,
   domain: string,
@@ -106,8 +110,8 @@ export async function askedOfPeer(
 ): Promise<AnswerableRow[]> {
   const { rows } = await db.query<AnswerableRow>(
     `select ${refColumns} from exchanges e join peers p on e.asked = 'p:' || p.id
-      where e.request_id = $3 and e.asked_addr = $2 and e.asked_agent is null and p.domain = $1 order by e.created_at limit 20`,
-    [domain, address, requestId],
+      where e.request_id = $3 and e.asked_addr in ($2, $4) and e.asked_agent is null and p.domain = $1 order by e.created_at limit 20`,
+    [domain, address, requestId, teamlessAddress(address)],
   );
   return rows;
 }
@@ -242,6 +246,26 @@ export async function carriedMessage(db: Queryable, seq: number): Promise<Carrie
     [seq],
   );
   return rows[0] ?? null;
+}
+
+/** `org/agents/user/agent`: the default agent of the owner of this one (design §3). */
+function teamlessAddress(address: string): string {
+  const [org, , user] = address.split('/');
+  return [org, teamless.team, user, teamless.agent].join('/');
+}
+
+/** The far side has the request: where its owner's default agent was asked, this is that agent. The org stays as it is written here. */
+export async function recordRemoteAgent(
+  db: Queryable,
+  requestSeq: number,
+  { user, team, agent }: { user: string; team: string; agent: string },
+): Promise<void> {
+  await db.query(
+    `update exchanges set asked_addr = concat_ws('/', split_part(asked_addr, '/', 1), $2::text, $3::text, $4::text)
+      where request_seq = $1 and asked_agent is null
+        and split_part(asked_addr, '/', 2) = $5 and split_part(asked_addr, '/', 3) = $3 and split_part(asked_addr, '/', 4) = $6`,
+    [requestSeq, team, user, agent, teamless.team, teamless.agent],
+  );
 }
 
 /** The far side has the request: `session` is the one it opened, when it said. */

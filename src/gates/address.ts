@@ -1,7 +1,7 @@
 import { newId } from '../lib/ids.ts';
-import { Refusal } from '../lib/refusal.ts';
+import { Refusal, refuse } from '../lib/refusal.ts';
 import { findAddressee, findAsker } from './addressee.ts';
-import type { Arrived, Called, Gate, Placed } from './facts.ts';
+import type { Addressed, Arrived, Called, Gate, Placed } from './facts.ts';
 import { placeSender } from './sender.ts';
 import { findTopic } from './topic.ts';
 
@@ -18,5 +18,25 @@ export const address: Gate<Arrived & Called, Placed> = async (facts, tools) => {
   const envelope = { ...inbound.envelope, id: id || newId(tools.clock), from: from || placed.sender.address };
   const find = column === 'answer' ? findAsker : column === 'event' ? findTopic : findAddressee;
   const addressed = await find({ ...facts, ...placed, envelope }, tools);
-  return addressed instanceof Refusal ? addressed : { envelope, ...placed, addressed };
+  if (addressed instanceof Refusal) return addressed;
+  if (isCarried(addressed) && isShort(inbound.envelope.from)) {
+    return refuse(
+      'invalid_field',
+      'Another gateway cannot place a short `from`: write the full address of your agent.',
+      {
+        data: { field: 'from' },
+      },
+    );
+  }
+  return { envelope, ...placed, addressed };
 };
+
+/** What its sender wrote, and perhaps signed, goes to another gateway as it stands. */
+function isCarried(addressed: Addressed): boolean {
+  if (addressed.kind === 'asker') return addressed.exchange.askerVia !== null;
+  return addressed.kind === 'remote' || addressed.kind === 'far_topic';
+}
+
+function isShort(from: string): boolean {
+  return from !== '' && !from.startsWith('did:') && from.split('/').length < 4;
+}

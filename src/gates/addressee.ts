@@ -1,10 +1,12 @@
-import { ownerDid, ownerOfDid, readDid } from '../directory/dids.ts';
+import { addressOfDid, didOfAddress, ownerDid, ownerOfDid, readDid, teamless } from '../directory/dids.ts';
 import { formatAddress, readAddress, type Seat, withoutSession } from '../directory/names.ts';
 import type { Address, Agent } from '../directory/types.ts';
 import type { ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
+import { didWebParts, isDidWeb, parseDid } from '../identity/did.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import type { Addressed, Arrived, LocalSender, Placed, Tools } from './facts.ts';
+import { isSealed } from './policy.ts';
 import type { PlacedSender } from './sender.ts';
 import { unauthenticated, unseen } from './unseen.ts';
 
@@ -19,6 +21,7 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   if (to === '') {
     return addressee ? { kind: 'agent', agent: addressee, session: null } : invalid('`to` is missing.');
   }
+  if (/^https?:/i.test(to)) return addressee ? unseen() : cardAt(to, facts, tools);
   const found = await lookUp(to, sender.kind === 'local' ? sender.agent : null, tools);
   if (found instanceof Refusal) return found;
   if (addressee && found.agent && found.agent.id !== addressee.id) {
@@ -30,7 +33,7 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   if (found.agent) return { kind: 'agent', agent: found.agent, session: found.address?.session ?? null };
   if (sender.kind === 'anonymous') return unauthenticated(tools.self);
   if (sender.kind !== 'local' || addressee) return unseen();
-  return behindLink(to, found.address, sender, tools);
+  return (await behindLink(to, found.address, sender, tools)) ?? asForeign(to, found.address, facts, tools);
 }
 
 async function lookUp(
@@ -44,27 +47,59 @@ async function lookUp(
   return { agent: await directory.agentAt(address), address };
 }
 
-/** What the far side exposes is for the far side to say: what it told us of it may be old. */
+/** What the far side exposes is for the far side to say: what it told us of it may be old. Null when no active link leads there. */
 async function behindLink(
   to: string,
   address: Address | null,
   { member }: LocalSender,
   { federation }: Tools,
-): Promise<Addressed | Refusal> {
-  const peer = address?.org ?? readDid(to)?.authority;
-  const link = peer === undefined ? null : await federation.link(member.orgId, peer);
-  if (!link?.peerDomain || link.state !== 'active') return unseen();
-  const { peerDomain: domain, peerHandle, peerOrg, peerIsPrimary, id: linkId } = link;
+): Promise<Addressed | null> {
   const name = address ?? readDid(to);
-  if (!name || !('user' in name)) return unseen();
+  if (!name || !('user' in name)) return null;
+  const link = await federation.link(member.orgId, 'authority' in name ? name.authority : name.org);
+  if (!link?.peerDomain || link.state !== 'active') return null;
+  const { peerDomain: domain, peerHandle, peerOrg, peerIsPrimary, id: linkId } = link;
   const owner = ownerDid(domain, { org: peerIsPrimary ? null : (peerOrg ?? peerHandle), user: name.user });
-  if (!address && ownerOfDid(to) !== owner) return unseen();
+  if (!address && ownerOfDid(to) !== owner) return null;
   // In one spelling and without its session, so that the answer finds its exchange; what leaves keeps `to` as it was written.
-  const plain =
-    'team' in name
-      ? formatAddress({ org: peerHandle, team: name.team, user: name.user, agent: name.agent, session: null })
-      : to;
+  const { team, agent } = 'team' in name ? name : teamless;
+  const plain = formatAddress({ org: peerHandle, team, user: name.user, agent, session: null });
   return { kind: 'remote', address: plain, domain, linkId, owner };
+}
+
+/**
+ * An agent on any A2A server, which the sender meets as itself (design §3, §4 "Two doors"): by its did:web, or by the address that stands for one
+ * without a team. An org that no link leads to is a missing address, whether it exists or not.
+ */
+function asForeign(to: string, address: Address | null, facts: Facts, { self }: Tools): Addressed | Refusal {
+  const did = address === null ? to : isTeamless(address) ? didOfAddress(address) : null;
+  const parsed = did === null ? null : parseDid(did, { allowIp: true });
+  if (parsed === null || parsed instanceof Refusal || !isDidWeb(parsed)) return unseen();
+  const { authority: domain } = didWebParts(parsed);
+  if (domain === self.domain) return unseen();
+  const owner = ownerOfDid(parsed) ?? parsed;
+  return foreign({ address: addressOfDid(parsed) ?? parsed, domain, owner, card: parsed }, facts);
+}
+
+/** An agent by the URL of its card. Whether that may be fetched at all is for the guard on what leaves to say. */
+function cardAt(to: string, facts: Facts, { self }: Tools): Addressed | Refusal {
+  if (facts.sender.kind === 'anonymous') return unauthenticated(self);
+  if (facts.sender.kind !== 'local') return unseen();
+  const url = URL.canParse(to) ? new URL(to) : null;
+  if (!url || url.username !== '' || url.password !== '' || url.hash !== '') {
+    return invalid('`to` must be an address, a DID, or the https URL of an agent card.');
+  }
+  if (url.host === self.domain) return invalid('That card is of an agent here: write its address or its DID.');
+  return foreign({ address: url.href, domain: url.host, owner: url.href, card: url.href }, facts);
+}
+
+function foreign(to: Omit<Extract<Addressed, { kind: 'foreign' }>, 'kind'>, { envelope }: Facts): Addressed | Refusal {
+  if (isSealed(envelope.body)) return invalid('An agent on an A2A server cannot open a sealed body.', 'body');
+  return { kind: 'foreign', ...to };
+}
+
+function isTeamless({ team, agent }: Address): boolean {
+  return team === teamless.team && agent === teamless.agent;
 }
 
 /** The exchange that a progress or reply belongs to. Only who was asked may answer, from the agent that was asked. */

@@ -68,6 +68,8 @@ export type Addressed =
   | { kind: 'agent'; agent: Agent; session: number | 'new' | null }
   /** `owner`: the DID of whose agent it is. */
   | { kind: 'remote'; address: string; domain: string; linkId: string; owner: string }
+  /** An agent on an A2A server without a link: the sender comes as itself. `owner`: the DID that it is known under, or the URL of its card. */
+  | { kind: 'foreign'; address: string; domain: string; owner: string; card: string }
   /** A topic of an org here. */
   | { kind: 'topic'; topic: Topic; org: Org }
   /** A topic behind a link, written to by somebody here: its own gateway takes it. The topic's org is written as it is here. */

@@ -90,8 +90,12 @@ async function asItself(facts: Facts, orgId: string, { federation }: Tools): Pro
   return found.state === 'active' ? (rules(found, facts) ?? { link: found }) : unseen();
 }
 
-/** A request that leaves met its link at the address gate; an answer to somebody elsewhere meets it here. */
+/** A request that leaves met its link at the address gate; an answer to somebody elsewhere meets it here, and so does a block of a domain. */
 async function leaving({ addressed, sender }: Facts, { federation }: Tools): Promise<Linked | Refusal> {
+  if (addressed.kind === 'foreign' && sender.kind === 'local') {
+    const blocked = await federation.isDomainBlocked(sender.member.orgId, addressed.domain);
+    return blocked ? refuse('policy_denied', `Your organisation has blocked ${addressed.domain}.`) : { link: null };
+  }
   if (addressed.kind !== 'asker' || sender.kind !== 'local') return { link: null };
   const { id: owner, orgId } = sender.member;
   if (await mayLeave({ orgId, owner, to: addressed.exchange.askerAddr }, federation)) return { link: null };

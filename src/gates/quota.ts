@@ -45,6 +45,7 @@ function keeperOf(addressed: Placed['addressed']): string | undefined {
     case 'near_topic':
       return addressed.links[0]?.link.orgId;
     case 'remote':
+    case 'foreign':
     case 'far_topic':
       return undefined;
   }

@@ -32,7 +32,8 @@ export const thread: Gate<Arrived & Placed & Linked & Consented, Threaded> = asy
     case 'near_topic':
     case 'far_topic':
       return { target: topicTarget(addressed, facts), thread: asked ?? envelope.id, reservedFor: null };
-    case 'remote': {
+    case 'remote':
+    case 'foreign': {
       const { owner, ...target } = addressed;
       return {
         target: { ...target, peerId: await tools.federation.peerId(owner) },
