@@ -143,7 +143,7 @@ describe('the form of the body', () => {
 
   it('a body beyond what the call takes is 413, before anything is read of it', async () => {
     await refused({ code: 'payload_too_large', status: 413 }, () =>
-      sendSigned(globex, { path, body: `{"pad":"${'x'.repeat(1024 * 1024)}"}` }, eve),
+      sendSigned(globex, { path, body: `{"pad":"${'x'.repeat(8 * 1024 * 1024)}"}` }, eve),
     );
   });
 

@@ -1,18 +1,27 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
-import { after, before, describe, it } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { type NodeKeys, nodeKeys } from '../../src/client/index.ts';
 import { signEnvelope, verifyDelivered } from '../../src/identity/redsyn-seal.ts';
 import { Refusal } from '../../src/lib/refusal.ts';
 import { type Called, eventually, person, type TestGateway, testGateway } from '../support/gateway.ts';
-import { billing, linkedPair, type Pair, reviewer } from '../support/pair.ts';
+import { billing, linkedPair, reviewer } from '../support/pair.ts';
 import { smallZip, zipOf, zipOfSize } from '../support/zip.ts';
 
 const MB = 1024 * 1024;
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 let ids = 0;
 const fresh = (name: string): string => `${name}-${++ids}`;
+
+const acme = await testGateway({ after });
+const [ana, eve] = [await person(acme, 'ana'), await person(acme, 'eve')];
+const stranger = await testGateway({ after }, { org: 'other', admin: 'mallory' });
+const pair = await linkedPair({ after });
+const asker = 'acme/general/joel/asker';
+const worker = 'acme/general/ana/worker';
+await acme.admin.announce(asker);
+await ana.announce(worker, { allow: ['org'] });
 
 /** A node of the admin whose keys the test has. */
 async function signer(gateway: TestGateway): Promise<{ token: string; keys: NodeKeys }> {
@@ -23,19 +32,6 @@ async function signer(gateway: TestGateway): Promise<{ token: string; keys: Node
 }
 
 describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
-  let acme: TestGateway;
-  let ana: Awaited<ReturnType<typeof person>>;
-  let eve: Awaited<ReturnType<typeof person>>;
-  const asker = 'acme/general/joel/asker';
-  const worker = 'acme/general/ana/worker';
-  before(async () => {
-    acme = await testGateway({ after });
-    ana = await person(acme, 'ana');
-    eve = await person(acme, 'eve');
-    await acme.admin.announce(asker);
-    await ana.announce(worker, { allow: ['org'] });
-  });
-
   const send = (more: Record<string, unknown>, token = acme.token): Promise<Called> =>
     acme.call('POST', '/redsyn/v1/messages', {
       token,
@@ -154,10 +150,7 @@ describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
       [{ zip: zipOfSize(5 * MB + 1).toString('base64') }, 413, 'files'],
       [
         {
-          zip: zipOf(
-            Array.from({ length: 100_000 }, () => ({ name: '' })),
-            { zip64: true },
-          ).toString('base64'),
+          zip: zipOf(Array.from({ length: 20_000 }, () => ({ name: '' }))).toString('base64'),
         },
         422,
         'files.zip',
@@ -193,7 +186,6 @@ describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
   });
 
   it('who has no part in a message does not learn of it', async () => {
-    const stranger = await testGateway({ after }, { org: 'other', admin: 'mallory' });
     const sent = await zipped(smallZip());
     const other = await stranger.call('GET', `/redsyn/v1/messages/${sent.json.id}/files`);
     assert.equal(other.status, 404);
@@ -275,11 +267,6 @@ describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
 });
 
 describe('files between two gateways', () => {
-  let pair: Pair;
-  before(async () => {
-    pair = await linkedPair({ after });
-  });
-
   it('the zip crosses with its envelope, both ways, and the signature holds at the other end', async () => {
     const { acme, globex } = pair;
     const zip = zipOfSize(5 * MB);
@@ -287,8 +274,8 @@ describe('files between two gateways', () => {
       from: reviewer,
       to: billing,
       text: 'Invoices',
-      files: { zip: zip.toString('base64') },
-    } as never);
+      files: zip,
+    });
     const [request] = await globex.admin.take(billing, { wait: 10 });
     assert.ok(request);
     assert.deepEqual(request.files, { bytes: zip.length, sha256: sha256(zip) });
