@@ -28,7 +28,7 @@ export interface Core extends Exchange {
   readonly carrier: Carrier;
   readonly eventCarrier: EventCarrier;
   /** A delivery ended without an ack: the sender is told in REDSYN's words. Runs in the transaction that removes it. */
-  deliveryEnded(tx: Tx, messageSeq: number, reason: 'expired' | 'worn_out'): Promise<void>;
+  deliveryEnded(tx: Tx, messageSeq: number, reason: 'expired' | 'worn_out' | 'node_gone'): Promise<void>;
   /** The conversation that goes by `thread`, cut to what these members may see. */
   thread(memberIds: readonly string[], thread: string, before: string | null): Promise<ThreadView | Refusal>;
   /** The zip of a message that these members, or somebody of their orgs, sent or got. `from` names the sender where several used the id. */

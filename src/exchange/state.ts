@@ -2,7 +2,7 @@ import type { Envelope } from './message.ts';
 import type { ExchangeState } from './types.ts';
 
 /** Reasons of a failed end that this gateway gives itself. */
-export type EndReason = 'agent_error' | 'expired' | 'worn_out' | 'refused' | 'unreachable';
+export type EndReason = 'agent_error' | 'expired' | 'worn_out' | 'node_gone' | 'refused' | 'unreachable';
 
 /** What a progress or a reply makes of its exchange (design §1): a question asks for input, an error fails, any other reply completes. */
 export function stateAfter(envelope: Envelope): { state: ExchangeState; reason: string | null } {

@@ -7,7 +7,8 @@ import { acceptMessages, exchangeOfRequest } from './store.ts';
 const noticeTtl = 7 * 86_400_000;
 
 /** REDSYN "Entrega", word for word. */
-export function undeliveredWords(reason: 'expired' | 'worn_out', address: string): string {
+export function undeliveredWords(reason: 'expired' | 'worn_out' | 'node_gone', address: string): string {
+  if (reason === 'node_gone') return `not delivered: the node that it was sealed for no longer listens as ${address}`;
   return reason === 'worn_out'
     ? `not delivered: ${address} took it 10 times and never confirmed it`
     : `not delivered: it expired before ${address} took it`;

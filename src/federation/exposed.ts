@@ -1,3 +1,4 @@
+import { readDid } from '../directory/dids.ts';
 import { type Audience, agentPath, type Entries } from '../directory/entries.ts';
 import { handleOfAuthority } from '../directory/names.ts';
 import type { Agent, Directory, DirectoryEntry } from '../directory/types.ts';
@@ -10,7 +11,8 @@ export interface ExposedDeps {
   activeLink(domain: string, q: { org: string; for: string }): Promise<{ link: Link; org: string } | null>;
   entries: Pick<Entries, 'of' | 'everyAgentOfOrg'>;
   lookups: Pick<Directory, 'agentAt'>;
-  key(agentId: string): Promise<AgentKey | null>;
+  /** `reader`: whom it is told, as `sealedFor` of the directory knows her; null for nobody in particular. */
+  key(agentId: string, reader: string | null): Promise<AgentKey | null>;
 }
 
 /** Bytes of entries in one answer: a peer takes 256 KiB of a directory (design §6). */
@@ -45,9 +47,15 @@ export class Exposed implements ExposedDirectory {
     return entry ?? unseen();
   }
 
-  async key(domain: string, q: { org: string; for: string }, path: string): Promise<Outcome<AgentKey>> {
+  async key(
+    domain: string,
+    q: { org: string; for: string; by: string | null },
+    path: string,
+  ): Promise<Outcome<AgentKey>> {
     const found = await this.#find(domain, q, path);
-    return (found && (await this.#deps.key(found.agent.id))) ?? unseen();
+    const by = q.by === null || q.by.length > 600 ? null : readDid(q.by);
+    const reader = by?.kind === 'owner' && by.authority === domain ? `d:${q.by}` : null;
+    return (found && (await this.#deps.key(found.agent.id, reader))) ?? unseen();
   }
 
   async #find(

@@ -93,8 +93,8 @@ export function createFederation(deps: FederationDeps): FederationParts {
       if (!org || !link || (await contacts.isDomainBlocked(org.id, domain))) return null;
       return { link, org: org.handle };
     },
-    async key(agentId) {
-      const key = await nodes.keyOfListener(agentId);
+    async key(agentId, reader) {
+      const key = await nodes.keyOfListener(agentId, reader === null ? [] : [reader]);
       return (
         key && {
           node: key.node,

@@ -54,8 +54,8 @@ export class Remote implements RemoteDirectory {
     return (entry && here(link, entry)) ?? refuse('not_found');
   }
 
-  async key(link: Link, path: string): Promise<Outcome<AgentKey>> {
-    const answer = await this.#ask(link, path, '/key');
+  async key(link: Link, path: string, by: string | null = null): Promise<Outcome<AgentKey>> {
+    const answer = await this.#ask(link, path, '/key', by === null ? '' : `&by=${encodeURIComponent(by)}`);
     return answer instanceof Refusal ? answer : (readKey(answer) ?? refuse('not_found'));
   }
 
@@ -99,7 +99,7 @@ export class Remote implements RemoteDirectory {
     return listing;
   }
 
-  async #ask(link: Link, path: string, suffix: '' | '/key'): Promise<unknown | Refusal> {
+  async #ask(link: Link, path: string, suffix: '' | '/key', more = ''): Promise<unknown | Refusal> {
     const names = path.split('/');
     if (
       link.state !== 'active' ||
@@ -113,7 +113,7 @@ export class Remote implements RemoteDirectory {
     try {
       const answer = await this.#deps.client.get(
         link.peerDomain,
-        `/federation/v1/agents/${path}${suffix}?${await this.#query(link)}`,
+        `/federation/v1/agents/${path}${suffix}?${await this.#query(link)}${more}`,
       );
       if (answer.status === 200) return answer.json;
       return answer.status === 404

@@ -153,7 +153,8 @@ export interface RemoteDirectory {
   agents(orgId: string): Promise<readonly RemoteAgent[]>;
   /** `not_found`: hidden or missing, nobody can tell. `unreachable`: the peer did not answer. */
   agent(link: Link, path: string): Promise<Outcome<RemoteAgent>>;
-  key(link: Link, path: string): Promise<Outcome<AgentKey>>;
+  /** `by`: the DID of the owner who asks, for whom the far side remembers which node she was told of. */
+  key(link: Link, path: string, by?: string | null): Promise<Outcome<AgentKey>>;
 }
 
 /** The other side of it: what a linked gateway at `domain`, proved to be calling, may see. Hidden is missing: `not_found`, always the same. */
@@ -163,7 +164,8 @@ export interface ExposedDirectory {
     q: { org: string; for: string },
   ): Promise<Outcome<{ agents: readonly DirectoryEntry[]; truncated: boolean }>>;
   agent(domain: string, q: { org: string; for: string }, path: string): Promise<Outcome<DirectoryEntry>>;
-  key(domain: string, q: { org: string; for: string }, path: string): Promise<Outcome<AgentKey>>;
+  /** `by`: the owner behind that domain who asks. */
+  key(domain: string, q: { org: string; for: string; by: string | null }, path: string): Promise<Outcome<AgentKey>>;
 }
 
 export interface ConnectionRequest {

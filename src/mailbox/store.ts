@@ -55,7 +55,8 @@ export interface Ended {
   messageSeq: number;
   agentId: string;
   kind: string;
-  reason: 'expired' | 'worn_out';
+  /** `node_gone`: it was sealed for a node that is no longer there. */
+  reason: 'expired' | 'worn_out' | 'node_gone';
   attempts: number;
 }
 
@@ -220,6 +221,44 @@ export async function lockEnded(
     attempts: row.attempts,
     expiresAt: row.expires_at,
   }));
+}
+
+/**
+ * Reservations for nodes that were revoked. A sealed request ends: nobody else can open it, and its sender can seal it anew. All else, answers
+ * mostly, is for whichever node comes, so that it is seen that something came. Answers the requests, locked, and the agents that got something back.
+ */
+export async function lockOrphaned(
+  tx: Queryable,
+  q: { now: number; limit: number },
+): Promise<{ ended: Ended[]; freed: string[] }> {
+  const { rows } = await tx.query<{
+    id: number;
+    message_seq: number;
+    agent_id: string;
+    kind: string;
+    attempts: number;
+  }>(
+    `select d.id, d.message_seq, d.agent_id, m.kind, d.attempts
+       from nodes n join deliveries d on d.reserved_for = n.id join messages m on m.seq = d.message_seq
+      where n.revoked_at is not null and (d.lease_until <= $1 or d.lease_until > $1 + $3::bigint)
+      order by d.id limit $2 for update of d skip locked`,
+    [q.now, q.limit, longestLeaseMs],
+  );
+  const freed = rows.filter((row) => row.kind !== 'request');
+  if (freed.length > 0) {
+    await tx.query('update deliveries set reserved_for = null where id = any($1)', [freed.map((row) => row.id)]);
+  }
+  const ended = rows
+    .filter((row) => row.kind === 'request')
+    .map((row) => ({
+      deliveryId: row.id,
+      messageSeq: row.message_seq,
+      agentId: row.agent_id,
+      kind: row.kind,
+      reason: 'node_gone' as const,
+      attempts: row.attempts,
+    }));
+  return { ended, freed: [...new Set(freed.map((row) => row.agent_id))] };
 }
 
 export async function removeDeliveries(tx: Queryable, ids: readonly number[]): Promise<void> {

@@ -2,7 +2,7 @@ import type { Db, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { every, type Loop } from '../lib/loop.ts';
-import { type Ended, lockEnded, removeDeliveries } from './store.ts';
+import { type Ended, lockEnded, lockOrphaned, removeDeliveries } from './store.ts';
 
 /** Tells the senders, in the transaction that removes the deliveries. What it throws keeps them. */
 export type GiveUp = (tx: Tx, ended: readonly Ended[]) => Promise<void>;
@@ -27,7 +27,27 @@ export function sweeper(options: SweeperOptions): Loop & { sweep(): Promise<numb
   return { ...loop, sweep: () => sweep(options) };
 }
 
-async function sweep({ db, clock, log, giveUp }: SweeperOptions, stopping?: AbortSignal): Promise<number> {
+async function sweep(options: SweeperOptions, stopping?: AbortSignal): Promise<number> {
+  return (await sweepOrphaned(options)) + (await sweepEnded(options, stopping));
+}
+
+/** One round at a time: nodes are revoked seldom. */
+async function sweepOrphaned({ db, clock, giveUp }: SweeperOptions): Promise<number> {
+  return db.tx(async (tx) => {
+    const { ended, freed } = await lockOrphaned(tx, { now: clock.now(), limit: batch });
+    for (const agent of freed) tx.notify(`inbox:${agent}`);
+    if (ended.length > 0) {
+      await giveUp(tx, ended);
+      await removeDeliveries(
+        tx,
+        ended.map((each) => each.deliveryId),
+      );
+    }
+    return ended.length;
+  });
+}
+
+async function sweepEnded({ db, clock, log, giveUp }: SweeperOptions, stopping?: AbortSignal): Promise<number> {
   let after = { expiresAt: 0, id: 0 };
   let ended = 0;
   let limit = batch;

@@ -68,7 +68,9 @@ export function federationRoutes(deps: FederationWireDeps): Route[] {
       about: 'The keys to seal a message for an exposed agent with',
       handler: instance(deps, async (domain, request) => {
         const path = pathOf(request);
-        return path === null ? refuse('not_found') : ok(await exposed.key(domain, orgs(request), path));
+        return path === null
+          ? refuse('not_found')
+          : ok(await exposed.key(domain, { ...orgs(request), by: by(request) }, path));
       }),
     },
   ];
@@ -106,6 +108,10 @@ function instance(
 function orgs(request: HttpRequest): { org: string; for: string } {
   const query = new URLSearchParams(request.search);
   return { org: query.get('org') ?? '', for: query.get('for') ?? '' };
+}
+
+function by(request: HttpRequest): string | null {
+  return new URLSearchParams(request.search).get('by');
 }
 
 function pathOf({ params }: HttpRequest): string | null {

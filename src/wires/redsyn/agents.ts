@@ -10,7 +10,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts';
 import { addressOf, type CallDeps, call, flag, json } from './common.ts';
 
 export interface AgentsDeps extends CallDeps {
-  registry: Pick<Registry, 'people' | 'lookups' | 'agents' | 'entries' | 'nodes'>;
+  registry: Pick<Registry, 'people' | 'lookups' | 'agents' | 'entries' | 'nodes' | 'keyring'>;
   federation: Pick<Federation, 'link' | 'linksOf'>;
   remote: RemoteDirectory;
 }
@@ -73,10 +73,15 @@ export function agentRoutes(deps: AgentsDeps): Route[] {
         const seen = await find(deps, node, params);
         if (seen instanceof Refusal) return seen;
         if ('remote' in seen) {
-          const key = await deps.remote.key(seen.remote, seen.path);
+          const member = node.members.find(({ orgId }) => orgId === seen.remote.orgId);
+          const by = member ? deps.registry.keyring.owner(member).did : null;
+          const key = await deps.remote.key(seen.remote, seen.path, by);
           return key instanceof Refusal ? fromFar(key) : json(200, key);
         }
-        const key = await nodes.keyOfListener(seen.agent.id);
+        const key = await nodes.keyOfListener(
+          seen.agent.id,
+          node.members.map((member) => `m:${member.id}`),
+        );
         if (!key)
           return seen.audience.outsider ? refuse('address_not_found') : refuse('not_found', 'That agent has no key.');
         return json(200, {
