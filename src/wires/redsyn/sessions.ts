@@ -99,8 +99,10 @@ export function storedEnvelope(row: SessionMessage, thread: string): Record<stri
   return row.state === null ? envelope : { ...envelope, state: row.state };
 }
 
-/** "Sus páginas de sesión muestran que un mensaje está cifrado, no lo que dice": not even the ciphertext. */
+/** "Sus páginas de sesión muestran que un mensaje está cifrado, no lo que dice": not even the ciphertext, which the signed text repeats. */
 function opaque(envelope: Record<string, unknown>): Record<string, unknown> {
   const { type } = envelope.body as { type?: unknown };
-  return type === 'application/redsyn+encrypted' ? { ...envelope, encrypted: true, body: { type } } : envelope;
+  if (type !== 'application/redsyn+encrypted') return envelope;
+  const { payload: _payload, ...sig } = (envelope.sig ?? {}) as Record<string, unknown>;
+  return { ...envelope, encrypted: true, body: { type }, sig: envelope.sig ? sig : null };
 }
