@@ -247,8 +247,12 @@ class HttpFront implements Front {
 
   #otherMethod(head: RequestHead, { methods }: PathMatch): HttpResponse {
     const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
-    if (head.method === 'OPTIONS') return { status: 204, headers: { allow } };
     const answer = this.#render(refuse('method_not_allowed'), head);
+    if (head.method === 'OPTIONS') {
+      // What a wire adds to whatever it answers (Redsyn-Version), without what speaks of the body.
+      const { 'content-type': _type, ...own } = answer.headers ?? {};
+      return { status: 204, headers: { ...own, allow } };
+    }
     return { ...answer, headers: { ...answer.headers, allow } };
   }
 

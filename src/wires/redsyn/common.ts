@@ -80,7 +80,9 @@ export function openCall<B>(body: BodyReader<B>, handler: (call: OpenCall<B>) =>
     const value = read(body, request);
     if (value instanceof Refusal) return errorResponse(value, asked);
     const query = new URLSearchParams(request.search);
-    return finish(await handler({ request, params: request.params, query, body: value }), asked);
+    const answer = await handler({ request, params: request.params, query, body: value });
+    // A handler that found out who calls knows the version of her org.
+    return finish(answer, asked ?? (answer instanceof Refusal ? undefined : answer.headers?.['redsyn-version']));
   };
 }
 
@@ -119,18 +121,21 @@ function askedVersion(request: HttpRequest): string | undefined | Refusal {
   });
 }
 
-// What an org was pinned to at its creation never changes.
+/** What an org was pinned to at its creation (REDSYN "Versiones"); it never changes. */
+export async function versionOf(deps: Pick<CallDeps, 'directory'>, orgId: string): Promise<string> {
+  const known = pinned.get(orgId);
+  if (known !== undefined) return known;
+  const version = (await deps.directory.orgById(orgId))?.apiVersion ?? currentVersion;
+  pinned.set(orgId, version);
+  return version;
+}
+
 const pinned = new LRUCache<string, string>({ max: 10_000 });
 
 /** Of the org that the path names, when the caller is in it; else of her first one. */
 async function pinnedVersion(deps: CallDeps, node: NodeIdentity, named: string | undefined): Promise<string> {
   const member = node.members.find((m) => m.org === named) ?? node.members[0];
-  if (!member) return currentVersion;
-  const known = pinned.get(member.orgId);
-  if (known !== undefined) return known;
-  const version = (await deps.directory.orgById(member.orgId))?.apiVersion ?? currentVersion;
-  pinned.set(member.orgId, version);
-  return version;
+  return member ? versionOf(deps, member.orgId) : currentVersion;
 }
 
 function read<B>(reader: BodyReader<B>, request: HttpRequest): B | Refusal {

@@ -3,7 +3,8 @@ import type { Core } from '../../exchange/index.ts';
 import type { Inbound } from '../../gates/inbound.ts';
 import type { Route } from '../../lib/http.ts';
 import { Refusal } from '../../lib/refusal.ts';
-import { type CallDeps, json, openCall } from './common.ts';
+import { type CallDeps, json, openCall, versionOf } from './common.ts';
+import { currentVersion } from './errors.ts';
 import { parseEnvelope } from './parse.ts';
 
 export interface MessagesDeps extends CallDeps {
@@ -53,7 +54,10 @@ export function messageRoutes(deps: MessagesDeps): Route[] {
         const accepted = await deps.exchange.accept(admitted);
         if (accepted instanceof Refusal) return accepted;
         const { id, thread, to, signed, duplicate } = accepted;
-        return json(201, { id, thread, to, signed, ...(duplicate && { duplicate }) });
+        const { sender } = admitted;
+        const version = sender.kind === 'local' ? await versionOf(deps, sender.member.orgId) : currentVersion;
+        const headers = { 'redsyn-version': version };
+        return json(201, { id, thread, to, signed, ...(duplicate && { duplicate }) }, { headers });
       }),
     },
   ];
