@@ -54,6 +54,11 @@ begin
   for t in
     select * from json_to_recordset(items) as x(i integer, agent text, node text, lease bigint, max integer, bytes bigint, reply text)
   loop
+    -- A token that was revoked takes nothing more, nor does a poll that was held with it.
+    if exists (select 1 from nodes n where n.id = t.node and n.revoked_at is not null) then
+      i := t.i; id := null; wake_at := null; blocked := false;
+      return next; continue;
+    end if;
     -- Every take is a heartbeat; written when the row does not say so yet.
     update mailboxes m set last_seen = now_ms, node_id = t.node
       where m.agent_id = t.agent

@@ -263,13 +263,19 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     stop() {
       stopping ??= (async () => {
         const closed = front.close();
-        await mailbox.drain();
-        await closed;
-        await exchange.drain();
-        await Promise.all([mailbox.stop(), outbox.stop(), purge.stop()]);
-        await fetch.close();
-        await db.close();
-        for (const step of undo.reverse()) await step();
+        const steps: Array<() => Promise<unknown>> = [
+          () => mailbox.drain(),
+          () => closed,
+          () => exchange.drain(),
+          () => Promise.all([mailbox.stop(), outbox.stop(), purge.stop()]),
+          () => fetch.close(),
+          () => db.close(),
+          ...undo.reverse(),
+        ];
+        // What one part fails at must not keep the others from ending: a process that half stopped holds its database and never exits.
+        const faults: unknown[] = [];
+        for (const step of steps) await step().catch((fault) => faults.push(fault));
+        if (faults.length > 0) throw faults[0];
       })();
       return stopping;
     },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { Client } from '../../src/client/index.ts';
 import { eventually, person, team, testGateway } from '../support/gateway.ts';
 import {
   type Answered,
@@ -19,6 +20,7 @@ import {
 
 /** One gateway; initech (linked, with its eve) and stranger (not linked) write to it. */
 const globex = await testGateway({ after }, { org: 'globex', admin: 'bob' });
+const bob = new Client({ url: globex.url, token: globex.token, seal: false });
 const initech: Peer = await startPeer({ after });
 const stranger: Peer = await startPeer({ after });
 const eve = initech.identity('agents:eve');
@@ -393,14 +395,14 @@ describe('a link that is revoked', () => {
   it('closes at once, for requests and for answers that were under way, in both directions', async () => {
     // What is asked of the partner before: it takes it, and answers after.
     initech.answer(path, says({ jsonrpc: '2.0', id: 1, result: { task: { id: 't', metadata: {} } } }));
-    const asked = await globex.admin.send({ from: billing, to: bot, text: 'Are you there?' });
+    const asked = await bob.send({ from: billing, to: bot, text: 'Are you there?' });
     // What it asked before, and is answered after.
     const question = envelope({ from: bot, to: billing });
     assert.equal(refusalOf(await sendSigned(globex, { path, body: inA2a(question) }, eve)).code, 'ok');
     const item = await taken(question.id as string);
     // What waits for it because it is away.
     initech.answer(path, says({}, 503));
-    const waiting = await globex.admin.send({ from: billing, to: bot, text: 'This must not leave any more' });
+    const waiting = await bob.send({ from: billing, to: bot, text: 'This must not leave any more' });
 
     await globex.admin.call('POST', '/orgs/globex/links/initech/revoke');
     const before = initech.requests.length;
@@ -422,9 +424,9 @@ describe('a link that is revoked', () => {
       }
     });
     // Ours neither.
-    const reply = await globex.admin.reply(item, 'too late').catch((error) => error);
+    const reply = await bob.reply(item, 'too late').catch((error) => error);
     assert.ok([404, 409].includes(reply.status), JSON.stringify(reply));
-    await assert.rejects(globex.admin.send({ from: billing, to: bot, text: 'and now?' }), { status: 404 });
+    await assert.rejects(bob.send({ from: billing, to: bot, text: 'and now?' }), { status: 404 });
 
     // It calls, so that all that waits for it is due.
     await tellLink(globex, initech, 'initech', { want: false });

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { Client } from '../../src/client/index.ts';
 import { eventually, team, testGateway } from '../support/gateway.ts';
 import { type Answer, linkPeer, neverAnswers, type Peer, says, startPeer } from '../support/peer.ts';
 
 /** What a partner answers is no more to be believed than what it sends. */
 const globex = await testGateway({ after }, { org: 'globex', admin: 'bob' });
+const bob = new Client({ url: globex.url, token: globex.token, seal: false });
 const peer: Peer = await startPeer({ after });
 const billing = 'globex/erp/bob/billing';
 const bot = 'initech/dev/eve/bot';
@@ -27,7 +29,7 @@ async function send(answer: Answer): Promise<Told | { id: string; to: string }> 
   // What an earlier test left waiting is no part of this one.
   await globex.database.db.query('delete from circuits');
   await globex.database.db.query('delete from outbox');
-  return globex.admin.send({ from: billing, to: bot, text: 'hi' }).catch((error: Told) => error) as Promise<Told>;
+  return bob.send({ from: billing, to: bot, text: 'hi' }).catch((error: Told) => error) as Promise<Told>;
 }
 
 const error = (code: string, message: unknown = 'no', more: object = {}, status = 200): Answer =>
