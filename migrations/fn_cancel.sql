@@ -26,13 +26,13 @@ begin
 
   if ex.asked_agent is not null then
     select * into de from deliveries d where d.message_seq = ex.request_seq for update;
-    -- Taken once is taken, also when that lease has ended: somebody has read it, and may be at work.
-    if de.id is null or de.attempts > 0 or ex.state <> 'submitted' then
+    -- Taken once is taken, also when that lease has ended: somebody has read it, and may be at work. A webhook takes with its 2xx alone.
+    if de.id is null or (de.attempts > 0 and de.lease_node is distinct from 'webhook') or ex.state <> 'submitted' then
       outcome := 'taken'; return next; return;
     end if;
     delete from deliveries d where d.id = de.id;
   else
-    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind = 'redsyn' for update;
+    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind <> 'cancel' for update;
     if ob.id is null or ob.attempts > 0 then
       -- Already asked for: the same row is waited on.
       select o.id, o.destination into outbox_id, destination from outbox o where o.message_seq = ex.request_seq and o.kind = 'cancel';

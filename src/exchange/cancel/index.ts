@@ -1,6 +1,6 @@
 import type { Db, Notifier, Tx } from '../../db/types.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { Refusal, refuse } from '../../lib/refusal.ts';
+import { type Refusal, refuse } from '../../lib/refusal.ts';
 import type { GivenUp, OutboxItem } from '../../outbox/types.ts';
 import type { FirstTries } from '../carrier.ts';
 import * as store from './store.ts';
@@ -93,7 +93,9 @@ export class Cancels {
     if (state !== 'submitted')
       return state === 'working' || state === 'input_required' ? taken(row.addressee!) : answered();
     if (result?.outcome !== 'refused') return { id, pending: true };
-    return result.code === 'conflict' ? taken(row.addressee!) : new Refusal('unreachable', result.words);
+    return result.code === 'conflict'
+      ? taken(row.addressee!)
+      : refuse('conflict', `The other side does not withdraw it: ${result.words}`);
   }
 }
 
