@@ -84,8 +84,12 @@ export function cancelCommand(): Command {
     .argument('<id>')
     .action(async (id: string, options: JsonOption) => {
       const { client } = await openSession();
-      await client.cancel(id);
-      print(options, { id, canceled: true }, `withdrawn: ${id}`);
+      const done = await client.cancel(id);
+      print(
+        options,
+        done,
+        done.pending ? `withdrawn as soon as the other gateway can be asked: ${id}` : `withdrawn: ${id}`,
+      );
     });
 }
 
@@ -94,8 +98,8 @@ export function filesCommand(): Command {
     .argument('<id>')
     .option('-o, --output <file>', 'where to', 'files.zip')
     .action(async (id: string, options: JsonOption & { output: string }) => {
-      const { client } = await openSession();
-      const zip = await client.files(id);
+      const { client, home } = await openSession();
+      const zip = (await home.files.get(id)) ?? (await client.files(id));
       await writeFile(options.output, zip, { mode: 0o600 });
       print(options, { id, bytes: zip.length, path: options.output }, `${zip.length} bytes in ${options.output}`);
     });
@@ -138,7 +142,7 @@ async function send(address: string, words: string | undefined, options: SendOpt
 
 /** The answer on stdout, what is about it on stderr, so that it can be piped on. An error reply is exit code 1. */
 async function showAnswer(
-  { client }: Session,
+  { client, home }: Session,
   id: string,
   asked: { from: string; to?: string; thread?: string },
   options: WaitOptions,
@@ -151,6 +155,9 @@ async function showAnswer(
       else console.error(`progress ${progress.envelope.from}: ${printable(progress.text)}`);
     },
   });
+  // Confirmed by now, and gone from the gateway.
+  const zip = await received.files().catch(() => undefined);
+  if (zip) await home.files.put(received.envelope.id, zip);
   if (options.json) {
     console.log(JSON.stringify(viewOf(received)));
   } else {
@@ -159,7 +166,7 @@ async function showAnswer(
     console.error(
       `reply ${envelope.id}  ${envelope.from} → ${envelope.to} (${received.sealed ? 'sealed, ' : ''}${proof})`,
     );
-    if (envelope.files) console.error(`files: gatehouse agent files ${envelope.id}`);
+    if (zip) console.error(`files: gatehouse agent files ${envelope.id}`);
     console.log(process.stdout.isTTY ? printable(received.text) : received.text);
   }
   if (received.envelope.error) process.exitCode = 1;

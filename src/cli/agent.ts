@@ -104,17 +104,20 @@ async function subscription(name: string, options: AgentOption, on: boolean): Pr
   const { client, login } = await openSession();
   const topic = fullTopic(name, seatOfLogin(login));
   const agent = ownAddress(login, options.agent);
-  if (on) await client.subscribe(topic, agent);
-  else await client.unsubscribe(topic, agent);
-  print(options, { topic, agent, subscribed: on }, `${agent} ${on ? 'gets' : 'no longer gets'} ${topic}`);
+  const pending = on ? (await client.subscribe(topic, agent)).pending : await client.unsubscribe(topic, agent);
+  const words = on ? `gets ${pending ? '(once its gateway can be asked) ' : ''}` : 'no longer gets ';
+  print(options, { topic, agent, subscribed: on, ...(pending ? { pending } : {}) }, `${agent} ${words}${topic}`);
 }
 
 function topicsCommand(): Command {
   return command('topics', 'The topics of your orgs, and who listens to them').action(async (options: JsonOption) => {
     const { client } = await openSession();
-    const found = await client.topics<{ topics: Array<{ topic: string; subscribers?: string[] }> }>();
-    const rows = found.topics.map(({ topic, subscribers = [] }) => [topic, subscribers.join(', ')]);
-    print(options, found, rows.length > 0 ? table(rows) : 'none yet: the first event or subscription makes one');
+    const topics = await client.topics();
+    const rows = topics.map(({ topic, agents, orgs = [] }) => [
+      topic,
+      [...agents, ...orgs.map((org) => `org ${org}`)].join(', '),
+    ]);
+    print(options, { topics }, rows.length > 0 ? table(rows) : 'none yet: the first event or subscription makes one');
   });
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { homedir, hostname } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -12,7 +12,7 @@ import {
   type Seat,
   seatOf,
 } from '../client/index.ts';
-import { createPrivate, readPrivate, replacePrivate } from '../client/private-files.ts';
+import { readPrivate, replacePrivate } from '../client/private-files.ts';
 import { CliError, usage } from './errors.ts';
 
 /** `config.json`: where and as whom. */
@@ -45,12 +45,15 @@ export class Home {
   readonly pins: PinStore;
   readonly sent: Notes;
   readonly taken: Notes;
+  /** Zips that came with answers. */
+  readonly files: Zips;
 
   constructor(path: string = process.env.GATEHOUSE_HOME || join(homedir(), '.gatehouse')) {
     this.path = path;
     this.pins = filePins(join(path, 'pins'));
     this.sent = new Notes(join(path, 'sent'));
     this.taken = new Notes(join(path, 'taken'));
+    this.files = new Zips(join(path, 'files'));
   }
 
   /** Makes the folder; one that others may look into is not used. */
@@ -133,7 +136,9 @@ export async function senderFor({ home, login, client }: Session, from: string |
 }
 
 const mostNotes = 1_000;
-const noteDays = 35;
+const mostZips = 50;
+/** Longer than any message waits. */
+const keptDays = 35;
 
 /** A folder with a small file per message. */
 export class Notes {
@@ -149,28 +154,52 @@ export class Notes {
   }
 
   async put(note: Note): Promise<void> {
-    const text = `${JSON.stringify(note)}\n`;
-    if (!(await createPrivate(this.#path(note.id), text))) await replacePrivate(this.#path(note.id), text);
-    await this.#prune();
+    await replacePrivate(this.#path(note.id), `${JSON.stringify(note)}\n`);
+    await prune(this.#folder, mostNotes);
   }
 
   async remove(id: string): Promise<void> {
     await rm(this.#path(id), { force: true });
   }
 
-  /** Longer than any message waits. */
-  async #prune(): Promise<void> {
-    const names = await readdir(this.#folder);
-    if (names.length <= mostNotes) return;
-    const before = Date.now() - noteDays * 86_400_000;
-    for (const name of names) {
-      const path = join(this.#folder, name);
-      const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-      if (mtimeMs < before) await rm(path, { force: true });
-    }
+  #path(id: string): string {
+    return join(this.#folder, `${nameOf(id)}.json`);
+  }
+}
+
+class Zips {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  get(id: string): Promise<Buffer | undefined> {
+    return readFile(this.#path(id)).catch(() => undefined);
+  }
+
+  async put(id: string, zip: Buffer): Promise<void> {
+    await replacePrivate(this.#path(id), zip);
+    await prune(this.#folder, mostZips);
   }
 
   #path(id: string): string {
-    return join(this.#folder, `${createHash('sha256').update(id).digest('hex').slice(0, 40)}.json`);
+    return join(this.#folder, `${nameOf(id)}.zip`);
+  }
+}
+
+/** Ids are chosen by others. */
+function nameOf(id: string): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, 40);
+}
+
+async function prune(folder: string, most: number): Promise<void> {
+  const names = await readdir(folder);
+  if (names.length <= most) return;
+  const before = Date.now() - keptDays * 86_400_000;
+  for (const name of names) {
+    const path = join(folder, name);
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+    if (mtimeMs < before) await rm(path, { force: true });
   }
 }

@@ -30,6 +30,16 @@ export interface TakeOptions {
   signal?: AbortSignal;
 }
 
+export interface Topic {
+  /** `topic:org/team/name` */
+  topic: string;
+  /** The agents that listen. */
+  agents: string[];
+  /** Other orgs that listen. */
+  orgs?: string[];
+  [more: string]: unknown;
+}
+
 const defaultRetries: Retries = { tries: 6, baseMs: 500, capMs: 30_000 };
 
 /** The calls of REDSYN's HTTP API, one method each, with its retry rule. What is sent and received stands in `Client`. */
@@ -87,9 +97,9 @@ export class Api {
     if (ids.length > 0) await this.call('POST', `/inbox/${pathOf(address)}/ack`, { ids }, { retry: true });
   }
 
-  /** Withdraws a request that nobody took. */
-  async cancel(id: string): Promise<void> {
-    await this.call('POST', `/messages/${encodeURIComponent(id)}/cancel`, {}, { retry: true });
+  /** Withdraws a request that nobody took. `pending`: another gateway that has it could not be asked yet. */
+  cancel(id: string): Promise<{ id: string; canceled?: boolean; pending?: unknown }> {
+    return this.call('POST', `/messages/${encodeURIComponent(id)}/cancel`, {}, { retry: true });
   }
 
   /** A conversation, as far as you may see it; sealed messages as they are. */
@@ -98,9 +108,9 @@ export class Api {
     return messages;
   }
 
-  /** Lets one of your agents (default: the client's) get the events of a topic. */
-  async subscribe(topic: string, agent = this.ownAgent()): Promise<void> {
-    await this.call('PUT', '/subscriptions', { agent, topic }, { retry: true });
+  /** Lets one of your agents (default: the client's) get the events of a topic. `pending`: its gateway could not be asked yet. */
+  subscribe(topic: string, agent = this.ownAgent()): Promise<{ agent: string; topic: string; pending?: unknown }> {
+    return this.call('PUT', '/subscriptions', { agent, topic }, { retry: true });
   }
 
   async unsubscribe(topic: string, agent = this.ownAgent()): Promise<void> {
@@ -108,8 +118,15 @@ export class Api {
   }
 
   /** The topics of your orgs, and who listens to them. */
-  topics<T = Record<string, unknown>>(): Promise<T> {
-    return this.read('/topics');
+  async topics(): Promise<Topic[]> {
+    const all: Topic[] = [];
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const query: string = after === '' ? '' : `?${new URLSearchParams({ after })}`;
+      const page: { topics: Topic[]; next?: string } = await this.read(`/topics${query}`);
+      all.push(...page.topics);
+      after = page.next;
+    }
+    return all;
   }
 
   /** Has an agent's messages pushed to a URL. Answers the secret for {@link verifyWebhook}, which is told only this once. */

@@ -40,7 +40,7 @@ export class Client extends Api {
   readonly #ownNames: readonly string[];
   readonly #sameOrg: (signed: string, shown: string) => boolean;
   /** Who in this process waits for an answer, by the asking agent and the request's id. */
-  readonly #waiting = new Map<string, (answer: DeliveredEnvelope) => void>();
+  readonly #waiting = new Map<string, (answer: DeliveredEnvelope) => Promise<void>>();
 
   constructor(options: ClientOptions) {
     super(options);
@@ -78,17 +78,19 @@ export class Client extends Api {
     const abort = (): void => stop.abort();
     signal?.addEventListener('abort', abort, { once: true });
     if (signal?.aborted) abort();
-    let reply: DeliveredEnvelope | undefined;
+    let reply: Received | undefined;
     const got = async (item: DeliveredEnvelope): Promise<void> => {
-      if (item.kind === 'progress') onProgress?.(await this.receive(item));
-      if (item.kind === 'reply') {
-        reply = item;
-        stop.abort();
-      }
+      const received = await this.receive(item);
+      // Before it is confirmed: delivered files are deleted.
+      if (item.files) await received.files();
+      if (item.kind === 'progress') onProgress?.(received);
+      if (item.kind !== 'reply') return;
+      reply = received;
+      stop.abort();
     };
     // A listener of the same agent in this process may be handed the answer.
     const name = waiterName(agent, id);
-    this.#waiting.set(name, (item) => void got(item));
+    this.#waiting.set(name, got);
     try {
       for (let failures = 0; !reply && !signal?.aborted; ) {
         const left = Math.ceil((until - this.clock.now()) / 1000);
@@ -100,7 +102,10 @@ export class Client extends Api {
           const ids = items.map((item) => item.id);
           if (ids.length > 0) await this.ack(agent, ids);
           // One in another process may have taken it: it stays in the thread.
-          else if (!reply) reply = await this.#replyInThread(id, agent, asked.thread ?? id);
+          else if (!reply) {
+            const found = await this.#replyInThread(id, agent, asked.thread ?? id);
+            if (found) reply = await this.receive(found);
+          }
           failures = 0;
           // A gateway that is going down answers held calls at once.
           const isEarly = wait > 1 && ids.length === 0 && this.clock.now() - began < 1_000;
@@ -136,6 +141,7 @@ export class Client extends Api {
         ? new KeyChangedError((signer as { person: string }).person, (signer as { fingerprint: string }).fingerprint)
             .message
         : [signer, opened].find((each) => typeof each === 'string');
+    let zip: Promise<Buffer> | undefined;
     return {
       envelope,
       raw,
@@ -145,7 +151,14 @@ export class Client extends Api {
       ...(isSigner && { signer }),
       ...(typeof trouble === 'string' && { trouble }),
       ...(letter && { replyKey: letter.reply_key }),
-      files: async () => (raw.files ? this.files(raw) : undefined),
+      files: async () => {
+        if (!raw.files) return undefined;
+        zip ??= this.files(raw);
+        zip.catch(() => {
+          zip = undefined;
+        });
+        return zip;
+      },
     };
   }
 
@@ -190,7 +203,9 @@ export class Client extends Api {
   /** The zip of a message. Given the envelope, it is checked against what was announced, and opened when it is sealed. */
   async files(message: string | DeliveredEnvelope): Promise<Buffer> {
     const id = typeof message === 'string' ? message : message.id;
-    const { zip } = await this.read<{ zip: string }>(`/messages/${encodeURIComponent(id)}/files`);
+    // Two senders may have chosen the same id.
+    const from = typeof message === 'string' ? '' : `?${new URLSearchParams({ from: withoutSession(message.from) })}`;
+    const { zip } = await this.read<{ zip: string }>(`/messages/${encodeURIComponent(id)}/files${from}`);
     const bytes = Buffer.from(zip, 'base64');
     if (typeof message === 'string') return bytes;
     const announced = message.files?.sha256;
@@ -284,10 +299,10 @@ export class Client extends Api {
     return { envelope, replyKey: typeof letter === 'object' ? letter.reply_key : undefined };
   }
 
-  #claim(address: string, item: DeliveredEnvelope): boolean {
+  async #claim(address: string, item: DeliveredEnvelope): Promise<boolean> {
     const waiter =
       item.reply_to === null ? undefined : this.#waiting.get(waiterName(withoutSession(address), item.reply_to));
-    waiter?.(item);
+    await waiter?.(item);
     return waiter !== undefined;
   }
 
@@ -301,8 +316,7 @@ export class Client extends Api {
   }
 
   /** Whoever answers must be who was asked: by name, or by a key that is pinned for that name. */
-  async #answerOf(reply: DeliveredEnvelope, to: string | undefined): Promise<Received> {
-    const received = await this.receive(reply);
+  async #answerOf(received: Received, to: string | undefined): Promise<Received> {
     const asked = to !== undefined && seatOf(to) ? personOf(to) : undefined;
     if (!received.verified || asked === undefined || received.signer?.person === asked) return received;
     const pin = await this.pins.get(asked);

@@ -14,7 +14,7 @@
  * Runs in any Node program from 20.20 on; it needs none of the server's packages.
  */
 export { fullAddress, fullTopic, personOf, type Seat, seatOf } from './addresses.ts';
-export type { TakeOptions } from './api.ts';
+export type { TakeOptions, Topic } from './api.ts';
 export { Client, type ClientOptions, type WaitOptions } from './client.ts';
 export { answerId, newMessageId, signedEnvelope, verify } from './envelope.ts';
 export {

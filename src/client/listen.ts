@@ -35,7 +35,7 @@ export interface Mailbox {
   reply(request: Received, answer: FullAnswer | Answer): Promise<unknown>;
   progress(request: Received, text: string, data?: unknown): Promise<void>;
   /** Whether somebody in this process waits for this answer, and has it now. */
-  claim(envelope: DeliveredEnvelope): boolean;
+  claim(envelope: DeliveredEnvelope): Promise<boolean>;
   pause(fault: unknown, attempt: number): number;
 }
 
@@ -148,7 +148,7 @@ export class Listener {
 
   async #other(raw: DeliveredEnvelope): Promise<void> {
     if (raw.kind !== 'event') {
-      if (!this.#mailbox.claim(raw)) this.#options.onAnswer?.(await this.#mailbox.receive(raw));
+      if (!(await this.#mailbox.claim(raw))) this.#options.onAnswer?.(await this.#mailbox.receive(raw));
       return;
     }
     const received = await this.#mailbox.receive(raw);

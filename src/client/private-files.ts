@@ -27,11 +27,11 @@ export async function createPrivate(path: string, text: string): Promise<boolean
   }
 }
 
-export async function replacePrivate(path: string, text: string): Promise<void> {
+export async function replacePrivate(path: string, text: string | Buffer): Promise<void> {
   await rename(await writeDraft(path, text), path);
 }
 
-async function writeDraft(path: string, text: string): Promise<string> {
+async function writeDraft(path: string, text: string | Buffer): Promise<string> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const draft = `${path}.${randomBytes(6).toString('hex')}.new`;
   await writeFile(draft, text, { mode: 0o600, flag: 'wx' });
