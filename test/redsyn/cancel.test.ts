@@ -81,6 +81,16 @@ describe('a request that nobody has taken can be withdrawn', async () => {
     assert.deepEqual([answered.status, answered.json.error], [409, 'It is answered already.']);
   });
 
+  it('a webhook takes with its 2xx alone: while it does not answer, nobody has taken it', async () => {
+    const { json } = await send(gateway, asks, close);
+    await gateway.database.db.query(
+      `update deliveries set attempts = 3, lease_node = 'webhook', lease_until = $1 where message_id = $2`,
+      [Date.now() + 60_000, json.id],
+    );
+    assert.equal((await cancel(gateway, json.id)).status, 200);
+    assert.equal(await waiting(gateway), 0);
+  });
+
   it('only by its sender: an unknown id and somebody else’s are the same 404', async () => {
     const { json } = await send(gateway, asks, close);
     const unknown = await cancel(gateway, 'nobody-sent-this');

@@ -6,6 +6,7 @@ import { verifyDelivered } from '../../src/identity/redsyn-seal.ts';
 import { Refusal } from '../../src/lib/refusal.ts';
 import { eventually, person, type TestGateway, team, testGateway } from '../support/gateway.ts';
 import { billing, linkedPair, reviewer } from '../support/pair.ts';
+import { smallZip } from '../support/zip.ts';
 import { event, inbox, publish, subscribe, topicsOf, unsubscribe } from './topics-support.ts';
 
 /** Orgs elsewhere that listen to the first topic. */
@@ -201,6 +202,19 @@ describe('topics of an organisation behind another gateway', async () => {
     const { rows } = await acme.database.db.query('select id, envelope from messages where kind = $1', ['event']);
     assert.deepEqual(rows, [{ id: sent.id, envelope: JSON.stringify(sent) }]);
     assert.equal((await inbox(globex, erp)).length, 1);
+  });
+
+  it('files go with it, and stay until everybody has it', async () => {
+    const sent = event(billing, news, { files: { zip: smallZip().toString('base64') } });
+    assert.equal((await publish(globex, sent)).status, 201);
+    const files = () => acme.call('GET', `/redsyn/v1/messages/${sent.id}/files`, { token: ann.token });
+    await eventually('the event waits at acme', async () => (await files()).status === 200);
+    for (const agent of [reviewer, second]) await inbox(acme, agent);
+    assert.deepEqual((await files()).json, sent.files);
+    const [item] = await inbox(acme, third, ann.token);
+    assert.deepEqual(Object.keys(item?.files as object).sort(), ['bytes', 'sha256']);
+    assert.equal((await files()).status, 410);
+    await inbox(globex, erp);
   });
 
   it('a signature survives: it verifies at the other end', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { signedEnvelope } from '../../src/client/envelope.ts';
-import { nodeKeys } from '../../src/client/index.ts';
+import { type DeliveredEnvelope, nodeKeys } from '../../src/client/index.ts';
 import { verifyDelivered } from '../../src/identity/redsyn-seal.ts';
 import { Refusal } from '../../src/lib/refusal.ts';
 import { person, team, testGateway } from '../support/gateway.ts';
@@ -114,6 +114,29 @@ describe('topics and events, within one organisation', () => {
       duplicate: true,
     });
     assert.equal((await inbox(gateway, close, ana.token)).length, 1);
+  });
+
+  it('many at once, the first among them, are each one copy, in one session', async () => {
+    const drain = async (agent: string): Promise<DeliveredEnvelope[]> => {
+      const all: DeliveredEnvelope[] = [];
+      for (;;) {
+        const items = await inbox(gateway, agent, ana.token);
+        if (items.length === 0) return all;
+        all.push(...items);
+      }
+    };
+    for (const agent of [close, watcher]) {
+      await drain(agent);
+      await subscribe(gateway, agent, 'topic:acme/general/burst', ana.token);
+    }
+    const sent = Array.from({ length: 30 }, () => event(reviewer, 'topic:acme/general/burst'));
+    const done = await Promise.all(sent.map((one) => publish(gateway, one)));
+    assert.ok(done.every(({ status }) => status === 201));
+    for (const agent of [close, watcher]) {
+      const items = await drain(agent);
+      assert.deepEqual(items.map(({ id }) => id).sort(), sent.map(({ id }) => id).sort());
+      assert.equal(new Set(items.map(({ to }) => to)).size, 1);
+    }
   });
 
   it('nobody answers an event', async () => {

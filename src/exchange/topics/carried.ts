@@ -2,6 +2,7 @@ import type { Db, Tx } from '../../db/types.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { GivenUp, OutboxItem } from '../../outbox/types.ts';
 import type { Carried, Carrier, MessageCarrier } from '../carrier.ts';
+import { withZip } from '../files/files.ts';
 import type { Envelope } from '../message.ts';
 import { audienceBehind, type EventRow, eventBySeq, insertNotice, publisherOf } from './store.ts';
 
@@ -29,7 +30,7 @@ export class EventCarrier implements MessageCarrier {
     if (!event) return null;
     const errand = errandOf(item);
     const carried = {
-      envelopeText: event.envelope,
+      envelopeText: await withZip(this.#db, messageSeq, event.envelope),
       kind: 'event' as const,
       messageId: event.id,
       thread: threadOf(event),
