@@ -8,6 +8,7 @@ import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
 import { createDirectory } from './directory/index.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
+import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
 import { createExchange } from './exchange/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
@@ -18,12 +19,13 @@ import { createGateStore, createGates, type Gates } from './gates/index.ts';
 import { DidResolver } from './identity/resolver.ts';
 import { Sealer } from './identity/sealing.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
-import { createFetch, type GuardedFetch } from './lib/fetch.ts';
+import { createFetch, createUrlCheck, type GuardedFetch } from './lib/fetch.ts';
 import { newId } from './lib/ids.ts';
 import { createLog, type Log, named } from './lib/log.ts';
 import { every } from './lib/loop.ts';
 import { Refusal } from './lib/refusal.ts';
 import { createMailbox } from './mailbox/index.ts';
+import { Pusher } from './mailbox/push/pusher.ts';
 import { createOutbox } from './outbox/index.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
@@ -45,6 +47,8 @@ import { checkEnvelope } from './wires/redsyn/parse.ts';
 import { sessionRoutes } from './wires/redsyn/sessions.ts';
 import { threadRoutes } from './wires/redsyn/threads.ts';
 import { topicRoutes } from './wires/redsyn/topics.ts';
+import { createWebhookClient } from './wires/redsyn/webhook-client.ts';
+import { webhookRoutes } from './wires/redsyn/webhooks.ts';
 import { wellknownRoutes } from './wires/wellknown.ts';
 
 /** What tests put in the place of the world. */
@@ -153,6 +157,18 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     },
   });
 
+  const checkUrl = createUrlCheck({ allowLoopback: loopback, clock });
+  const webhooks = new Webhooks({ db, clock, sealer, directory, checkUrl, loopback });
+  const pusher = new Pusher({
+    db,
+    notifier,
+    clock,
+    log: named(log, 'webhooks'),
+    open: (agentId, sealed) => webhooks.secret(agentId, sealed),
+    push: createWebhookClient({ fetch, clock }),
+    sweep: () => mailbox.sweep(),
+  });
+
   const gateStore = createGateStore(db, clock);
   const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
   const gates = watched(
@@ -251,6 +267,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createCancelClient({ ...carrying, cancels }),
   ]);
   mailbox.start();
+  pusher.start();
   purge.start();
 
   let stopping: Promise<void> | undefined;
@@ -267,7 +284,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
           () => mailbox.drain(),
           () => closed,
           () => exchange.drain(),
-          () => Promise.all([mailbox.stop(), outbox.stop(), purge.stop()]),
+          () => Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop()]),
           () => fetch.close(),
           () => db.close(),
           ...undo.reverse(),

@@ -37,7 +37,7 @@ export interface Invitation {
 export interface Usage {
   plan: PlanName;
   limits: Plan;
-  used: { messages: number; agents: number; links: number };
+  used: store.Used;
 }
 
 const INVITE_MS = 7 * 86_400_000;

@@ -6,9 +6,13 @@ export interface FetchInit {
   readonly body?: string | Buffer;
   /** Bytes of answer taken; more ends the call with `too_large`. Nothing is decoded: `Accept-Encoding: identity` is sent. */
   readonly maxBytes: number;
+  /** The status and the header fields are all that is wanted: the body comes back empty, however long it was. */
+  readonly withoutBody?: boolean;
   /** From the first look-up of the name to the last byte. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
+  /** Takes the answer as it comes, instead of `body`, which is then empty. What it throws ends the call and is thrown by it. */
+  readonly onData?: (chunk: Buffer, answer: Pick<FetchResult, 'status' | 'headers'>) => void;
 }
 
 export interface FetchResult {

@@ -21,6 +21,7 @@ export type GuardedFetch = Fetch & {
 };
 
 const connectTimeoutMs = 3_000;
+const thrownAwayMost = 64 * 1024;
 
 /** Fixed, so that nobody learns from them which addresses or ports answer behind the gateway. The `cause`, for the log, says more. */
 const words: Record<FetchRefusedReason, string> = {
@@ -75,6 +76,41 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   });
 }
 
+/**
+ * What `createFetch` would say of a URL before anything leaves: undefined when it may go. Asks the name servers; a name that cannot be looked
+ * up now is not refused for it. It may change, so the fetch itself looks again.
+ */
+export function createUrlCheck(
+  options: Pick<FetchOptions, 'allowLoopback' | 'resolve'> & { clock?: Clock; timeoutMs?: number },
+): (url: string) => Promise<FetchRefused | undefined> {
+  const { allowLoopback, resolve = systemResolve, clock = systemClock, timeoutMs = 2_000 } = options;
+  return async (url) => {
+    try {
+      const { origin } = destination(url, allowLoopback);
+      const { hostname, protocol } = new URL(origin);
+      if (isIp(hostname.replace(/^\[|\]$/g, '')) || /^(?:.+\.)?localhost$/.test(hostname)) {
+        return allowLoopback ? undefined : refused('address');
+      }
+      if (protocol === 'http:') return refused('scheme');
+      const addresses = await within(resolve(hostname), timeoutMs, clock);
+      const good = addresses.every((ip) => isPublic(ip) || (allowLoopback && isLoopback(ip)));
+      return good ? undefined : refused('address');
+    } catch (error) {
+      if (error instanceof FetchRefused) return error;
+      throw error;
+    }
+  };
+}
+
+/** Nothing when it fails or takes longer. */
+async function within(addresses: Promise<readonly string[]>, ms: number, clock: Clock): Promise<readonly string[]> {
+  let cancel = (): void => {};
+  const late = new Promise<readonly string[]>((done) => {
+    cancel = clock.after(ms, () => done([]));
+  });
+  return Promise.race([addresses.catch(() => []), late]).finally(cancel);
+}
+
 /** The origin to connect to, and the path with its query exactly as written: signatures cover them. */
 function destination(text: string, allowLoopback: boolean): { origin: string; path: string } {
   const [, authority, written] = /^https?:\/\/([^/?#]*)([^#]*)/i.exec(text) ?? [];
@@ -88,6 +124,17 @@ function destination(text: string, allowLoopback: boolean): { origin: string; pa
   if (!allowed) throw refused('host');
   const origin = `${protocol}//${isIPv6(host) ? `[${host}]` : host}${port && `:${port}`}`;
   return { origin, path: written?.startsWith('/') ? written : `/${written}` };
+}
+
+/** Whether `fetch` would try this URL, as far as can be said before its name is looked up: for URLs that somebody registers (WEB-04). */
+export function mayBeFetched(url: string, allowLoopback: boolean): boolean {
+  try {
+    const { hostname } = new URL(destination(url, allowLoopback).origin);
+    return allowLoopback || !/^(?:.+\.)?localhost\.?$/.test(hostname);
+  } catch (error) {
+    if (error instanceof FetchRefused) return false;
+    throw error;
+  }
 }
 
 function isDnsName(host: string): boolean {
@@ -124,9 +171,13 @@ async function call(agent: Agent, origin: string, path: string, init: FetchInit,
       body: init.body ?? null,
       signal: ended.signal,
     });
-    const body = await readCapped(response, init.maxBytes);
-    return { status: response.statusCode, headers: { get: (name) => fieldOf(response, name) }, body };
+    const answer = { status: response.statusCode, headers: { get: (name: string) => fieldOf(response, name) } };
+    if (init.withoutBody) return { ...answer, body: await thrownAway(response) };
+    const { onData } = init;
+    const take = onData && ((chunk: Buffer): void => handOver(() => onData(chunk, answer)));
+    return { ...answer, body: await readCapped(response, init.maxBytes, take) };
   } catch (error) {
+    if (error instanceof TakerFault) throw error.cause;
     throw ended.signal.aborted ? refused('timeout', error) : asRefused(error);
   } finally {
     cancel();
@@ -134,7 +185,22 @@ async function call(agent: Agent, origin: string, path: string, init: FetchInit,
   }
 }
 
-async function readCapped({ headers, body }: Dispatcher.ResponseData, maxBytes: number): Promise<Buffer> {
+/** Stays in this file: what the taker of an answer threw. */
+class TakerFault extends Error {}
+
+function handOver(take: () => void): void {
+  try {
+    take();
+  } catch (cause) {
+    throw new TakerFault('the taker threw', { cause });
+  }
+}
+
+async function readCapped(
+  { headers, body }: Dispatcher.ResponseData,
+  maxBytes: number,
+  take?: (chunk: Buffer) => void,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = Number(headers['content-length'] ?? 0);
   // Leaving the loop destroys the body and with it the connection.
@@ -143,12 +209,19 @@ async function readCapped({ headers, body }: Dispatcher.ResponseData, maxBytes: 
     for await (const chunk of body as AsyncIterable<Buffer>) {
       size += chunk.length;
       if (size > maxBytes) break;
-      chunks.push(chunk);
+      if (take) take(chunk);
+      else chunks.push(chunk);
     }
   }
-  if (size <= maxBytes) return Buffer.concat(chunks, size);
+  if (size <= maxBytes) return Buffer.concat(chunks);
   body.on('error', () => {}).destroy();
   throw refused('too_large');
+}
+
+/** A short one is read to its end, so that the connection can be used again. */
+async function thrownAway({ body }: Dispatcher.ResponseData): Promise<Buffer> {
+  await body.dump({ limit: thrownAwayMost }).catch(() => undefined);
+  return Buffer.alloc(0);
 }
 
 function fieldOf({ headers }: Dispatcher.ResponseData, name: string): string | undefined {

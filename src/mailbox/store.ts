@@ -63,7 +63,7 @@ export interface Ended {
 /** One lease: what it takes to undo it and no other. */
 export type Lease = Pick<Delivered, 'deliveryId' | 'attempts' | 'leaseUntil'> & { nodeId: string };
 
-interface Row {
+export interface DeliveredRow {
   i: number;
   id: number | null;
   seq: number;
@@ -131,7 +131,7 @@ async function takeAll(db: Queryable, batch: TakeQuery[], now: number): Promise<
     bytes: take.maxBytes,
     reply: take.replyTo,
   }));
-  const { rows } = await db.query<Row>('select * from take_deliveries($1, $2, $3)', [
+  const { rows } = await db.query<DeliveredRow>('select * from take_deliveries($1, $2, $3)', [
     JSON.stringify(items),
     now,
     longestLeaseMs,
@@ -151,7 +151,7 @@ async function takeAll(db: Queryable, batch: TakeQuery[], now: number): Promise<
 }
 
 async function peek(db: Queryable, query: Omit<TakeQuery, 'leaseMs'>, now: number): Promise<Delivered[]> {
-  const { rows } = await db.query<Row>('select * from peek_deliveries($1, $2, $3, $4, $5, $6, $7)', [
+  const { rows } = await db.query<DeliveredRow>('select * from peek_deliveries($1, $2, $3, $4, $5, $6, $7)', [
     query.agentId,
     query.nodeId,
     query.replyTo,
@@ -265,7 +265,7 @@ export async function removeDeliveries(tx: Queryable, ids: readonly number[]): P
   await tx.query('delete from deliveries where id = any($1)', [ids]);
 }
 
-function delivered(row: Row): Delivered {
+export function delivered(row: Omit<DeliveredRow, 'i' | 'more' | 'wake_at' | 'blocked'>): Delivered {
   return {
     deliveryId: row.id as number,
     seq: row.seq,

@@ -79,11 +79,12 @@ export interface NodeKey {
   encSig: string;
 }
 
-/** The keys of the node that listened last for an agent, when it has an encryption key. */
+/** The keys of the node that listened last for an agent, when it has an encryption key. Nothing is sealed for a webhook. */
 export async function keyOfListener(db: Queryable, agentId: string): Promise<NodeKey | undefined> {
   const sql = `select n.id as "nodeId", n.name as node, n.public_key as "signingKey", n.enc_key as "encKey", n.enc_sig as "encSig"
     from mailboxes b join nodes n on n.id = b.node_id
-    where b.agent_id = $1 and n.revoked_at is null and n.public_key is not null and n.enc_key is not null and n.enc_sig is not null`;
+    where b.agent_id = $1 and n.revoked_at is null and n.public_key is not null and n.enc_key is not null and n.enc_sig is not null
+      and not exists (select from webhooks w where w.agent_id = b.agent_id)`;
   return (await db.query<NodeKey>(sql, [agentId])).rows[0];
 }
 

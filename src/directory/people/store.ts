@@ -193,15 +193,24 @@ export async function openInvites(
   return (await db.query<{ org: string; team: string; expiresAt: number }>(sql, [email, now])).rows;
 }
 
+/** `files`: bytes that wait, of what the org sent; `filesIn`: of what it gets from elsewhere. */
+export interface Used {
+  messages: number;
+  agents: number;
+  links: number;
+  webhooks: number;
+  files: number;
+  filesIn: number;
+}
+
 /** What an org uses of its plan now. `day`: days since 1970. */
-export async function usage(
-  db: Queryable,
-  orgId: string,
-  day: number,
-): Promise<{ messages: number; agents: number; links: number }> {
+export async function usage(db: Queryable, orgId: string, day: number): Promise<Used> {
   const sql = `select
       (select coalesce(sum(used), 0)::int from quota_days where org_id = $1 and day = $2) as messages,
       (select count(*)::int from agents where org_id = $1) as agents,
-      (select count(*)::int from links where org_id = $1 and our_want > 0) as links`;
-  return (await db.query<{ messages: number; agents: number; links: number }>(sql, [orgId, day])).rows[0]!;
+      (select count(*)::int from links where org_id = $1 and our_want > 0) as links,
+      (select count(*)::int from webhooks where org_id = $1) as webhooks,
+      (select coalesce(sum(bytes), 0)::bigint from message_files where payer = 'out:' || $1 and zip is not null) as files,
+      (select coalesce(sum(bytes), 0)::bigint from message_files where payer = 'in:' || $1 and zip is not null) as "filesIn"`;
+  return (await db.query<Used>(sql, [orgId, day])).rows[0]!;
 }

@@ -95,8 +95,10 @@ function usageView({ plan, limits, used }: Usage): Record<string, unknown> {
     messages_per_day: { used: used.messages, limit: limits.messagesPerDay },
     agents: { used: used.agents, limit: limits.agents },
     links: { used: used.links, limit: limits.links },
-    file_bytes: { limit: limits.fileBytes },
-    webhooks: { limit: limits.webhooks },
+    file_bytes: { used: used.files, limit: limits.fileBytes },
+    // What others sent here waits in a space of its own.
+    incoming_file_bytes: { used: used.filesIn, limit: limits.fileBytes },
+    webhooks: { used: used.webhooks, limit: limits.webhooks },
     max_ttl: { limit: limits.maxTtl },
   };
 }
