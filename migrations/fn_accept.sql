@@ -102,7 +102,7 @@ begin
       session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
       asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
       reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text,
-      quota_limit bigint, outbox_kind text, outbox_body text)
+      quota_limit bigint, outbox_kind text, outbox_body text, push json)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
     v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
@@ -184,6 +184,9 @@ begin
         -- "Un reply cierra su pedido": it acks the request, and nothing of it is owed any more.
         delete from deliveries d where d.message_seq = ex.request_seq;
         delete from outbox o where o.message_seq = ex.request_seq;
+        if ex.is_followed then
+          perform drop_follow_ups(ex.id);
+        end if;
       end if;
       if ex.asker_agent is not null then
         insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
@@ -199,6 +202,17 @@ begin
       end if;
       v_wakes := v_wakes || ('exchange:' || ex.id);
       exchange := ex.id; thread := ex.asker_thread; addressee := ex.asker_addr;
+    elsif it.target = 'follow' then
+      exchange := it.exchange_id; signed := it.sig_payload is not null;
+      if it.push is not null and not set_push_configs(it.exchange_id, it.push, 20, now_ms) then
+        outcome := 'push_full'; return next; continue;
+      end if;
+      select f.outcome, f.thread, f.addressee, f.seq, f.wakes into outcome, thread, addressee, v_seq, v_wakes
+        from follow_up(it.exchange_id, it.agent_id, it.sender, it.id, it.from_addr, it.envelope, it.sig_payload, it.sig_node, it.a2a, it.wire,
+                       it.reserved_for, it.expires_at, now_ms) f;
+      if outcome <> 'accepted' then
+        return next; continue;
+      end if;
     else
       v_asked_thread := it.thread_asked;
       -- A follow-up carries the thread as the other side knows it, when the other side opened it.
@@ -260,6 +274,9 @@ begin
         values (it.exchange_id, v_seq, it.id, it.asker, it.asker_agent, it.asker_owner, case when it.asker_owner is not null then it.asker_thread end,
                 it.asker_addr, it.asker_session, it.asker_via, it.asker_node, it.asker_thread, it.asked, it.agent_id,
                 case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session, 'submitted', now_ms, now_ms);
+      if it.push is not null then
+        perform set_push_configs(it.exchange_id, it.push, 20, now_ms);
+      end if;
 
       if it.target = 'agent' then
         insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)

@@ -12,6 +12,7 @@ declare
   ob outbox%rowtype;
   de deliveries%rowtype;
   m_expires bigint;
+  v_foreign text;
 begin
   select * into ex from exchanges e where e.asker = any (p_askers) and e.request_id = p_id
     order by e.ended_at is not null, e.created_at desc limit 1 for update;
@@ -32,19 +33,22 @@ begin
     end if;
     delete from deliveries d where d.id = de.id;
   else
-    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind <> 'cancel' for update;
+    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind not in ('cancel', 'a2a-cancel') for update;
     if ob.id is null or ob.attempts > 0 then
       -- Already asked for: the same row is waited on.
-      select o.id, o.destination into outbox_id, destination from outbox o where o.message_seq = ex.request_seq and o.kind = 'cancel';
+      select o.id, o.destination into outbox_id, destination from outbox o where o.message_seq = ex.request_seq and o.kind in ('cancel', 'a2a-cancel');
       if outbox_id is null then
         select m.expires_at into m_expires from messages m where m.seq = ex.request_seq;
         select p.domain into destination from peers p where 'p:' || p.id = ex.asked;
+        -- An agent on an A2A server, or a linked gateway.
+        select r.destination into v_foreign from remote_tasks r where r.exchange_id = ex.id;
+        v_foreign := coalesce(v_foreign, case when ob.kind = 'a2a' then ob.destination end);
         -- Behind a try that is under way, so that it does not overtake what it withdraws. Between tries the request itself goes no more.
         if ob.id is not null and ob.lease_until <= now_ms then
           delete from outbox o where o.id = ob.id;
         end if;
         insert into outbox (kind, destination, lane, message_seq, due_at, expires_at, created_at)
-          values ('cancel', coalesce(ob.destination, destination), coalesce(ob.lane, 'cancel ' || ex.id), ex.request_seq, now_ms,
+          values (case when v_foreign is null then 'cancel' else 'a2a-cancel' end, coalesce(ob.destination, v_foreign, destination), coalesce(ob.lane, 'cancel ' || ex.id), ex.request_seq, now_ms,
                   greatest(m_expires, now_ms + 60000), now_ms)
           returning outbox.id, outbox.destination into outbox_id, destination;
       end if;
@@ -67,6 +71,7 @@ begin
   if not found then
     return false;
   end if;
+  perform drop_follow_ups(p_exchange);
   perform wake_replicas(p_origin, array['exchange:' || p_exchange]);
   return true;
 end $$;

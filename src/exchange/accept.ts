@@ -2,12 +2,13 @@ import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
 import type { Admission } from './admitted.ts';
+import { tooMany } from './push/index.ts';
 import { stateAfter } from './state.ts';
 import type { AcceptItem, AcceptRow } from './store.ts';
-import type { Accepted } from './types.ts';
+import type { Accepted, Beside } from './types.ts';
 
 /** What an admitted message writes, as `accept_messages` reads it. */
-export function toItem(admission: Admission, clock: Clock): AcceptItem {
+export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Beside = {}): AcceptItem {
   const { envelope, sender, target, signature, proof } = admission;
   const id = admission.idempotent ? envelope.id : newId(clock);
   const item: AcceptItem = {
@@ -32,6 +33,9 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     asker_node: admission.senderNode,
     target: target.kind === 'foreign' ? 'remote' : target.kind,
   };
+  if (goesOn && target.kind === 'agent') {
+    return { ...item, target: 'follow', exchange_id: goesOn.taskId, agent_id: target.agent.id, ...(push && { push }) };
+  }
   if (target.kind === 'asker') return { ...item, exchange_id: target.exchangeId, ...stateAfter(envelope) };
   if (target.kind === 'event') return { ...item, ...eventParts(admission, target, clock) };
 
@@ -49,6 +53,7 @@ export function toItem(admission: Admission, clock: Clock): AcceptItem {
     asker_via: admission.askerVia,
     asker_thread: asked ?? fresh,
     thread_asked: asked,
+    ...(push && { push }),
   };
   if (target.kind === 'remote' || target.kind === 'foreign') {
     return {
@@ -115,6 +120,10 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         `The plan of ${item.from_addr.split('/', 1)[0]} allows ${item.quota_limit} messages a day. The count starts anew at 00:00 UTC.`,
         { data: { quota: true, limit: item.quota_limit } },
       ).by('quota');
+    case 'missing':
+      return refuse('not_found', 'There is no such task.').by('thread');
+    case 'push_full':
+      return tooMany();
     case 'no_room':
       return refuse('quota_exceeded', 'That organisation has as many topics as one may have.', {
         status: 403,

@@ -2,13 +2,14 @@ import type { Db, Notifier, Tx } from '../db/types.ts';
 import { Batcher } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import { Refusal } from '../lib/refusal.ts';
+import { readA2aBody } from './a2a-body.ts';
 import { toAccepted, toItem } from './accept.ts';
 import { Carrier, type FirstTries } from './carrier.ts';
 import { FileAcceptances, readFiles } from './files/files.ts';
 import { createLookups } from './lookup.ts';
 import type { ExchangeLookups } from './lookups.ts';
 import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
-import { readTask } from './tasks.ts';
+import { followed, readTask } from './tasks.ts';
 import { readThread, type ThreadView } from './threads.ts';
 import { EventCarrier } from './topics/carried.ts';
 import type { Exchange } from './types.ts';
@@ -70,8 +71,13 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
     carrier,
     eventCarrier: new EventCarrier(db, clock, carrier),
 
-    async accept(admitted) {
-      const item = toItem(admitted, clock);
+    async accept(admitted, beside = {}) {
+      const fault = readA2aBody(admitted.envelope);
+      if (fault instanceof Refusal) return fault;
+      const goesOn = beside.goesOn && (await followed(db, beside.goesOn));
+      if (goesOn instanceof Refusal) return goesOn;
+      // Nobody in particular is known by the unguessable id of the task alone, and is then who opened it.
+      const item = { ...toItem(admitted, clock, beside), ...(goesOn?.sender && { sender: goesOn.sender }) };
       const row = await (admitted.files ? withFiles.submit(item, admitted.files) : acceptances.submit(item));
       if (row instanceof Refusal) return row;
       const accepted = toAccepted(row, item);

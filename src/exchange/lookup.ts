@@ -2,6 +2,7 @@ import type { Db } from '../db/types.ts';
 import { refuse } from '../lib/refusal.ts';
 import type { ExchangeLookups } from './lookups.ts';
 import { type AnswerableRow, askedOfAgent, askedOfPeer, sessionFor } from './store.ts';
+import { anonymousParticipant } from './task/store.ts';
 
 export function createLookups(db: Db): ExchangeLookups {
   return {
@@ -23,6 +24,9 @@ export function createLookups(db: Db): ExchangeLookups {
         replyTo,
       );
     },
+
+    anonymousIn: async ({ owner, thread }) =>
+      /^[0-9A-Z]{26}$/.test(thread) ? anonymousParticipant(db, owner, thread) : null,
 
     async session({ agentId, n, participant }) {
       const row = await sessionFor(db, agentId, n, participant);

@@ -37,4 +37,9 @@ export interface ExchangeLookups {
   }): Promise<ExchangeRef | Refusal>;
   /** Session `n` of an agent, if `participant` ('m:…', 'p:…') takes part in it or owns it. Closed: `session_closed`; else `address_not_found`. */
   session(q: { agentId: string; n: number; participant: string }): Promise<{ conversation: string } | Refusal>;
+  /**
+   * The caller without a proof that takes part in a conversation of `owner`: its sender key, or null. The id of such a conversation is one that this
+   * gateway made and told nobody else; one that a caller made up is never the id of a conversation.
+   */
+  anonymousIn(q: { owner: string; thread: string }): Promise<string | null>;
 }

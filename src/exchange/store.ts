@@ -2,6 +2,7 @@ import type { Queryable } from '../db/types.ts';
 import { teamless } from '../directory/dids.ts';
 import type { ExchangeRef } from './lookups.ts';
 import type { MessageKind } from './message.ts';
+import type { PushRow } from './push/store.ts';
 import type { ExchangeState } from './types.ts';
 
 /** One message for `accept_messages` (migrations/fn_accept.sql); absent means null. */
@@ -24,7 +25,7 @@ export interface AcceptItem {
   /** Messages that this org may send on a UTC day; null: any number. */
   quota_limit?: number | null;
   reserved_for: string | null;
-  target: 'agent' | 'remote' | 'asker' | 'event';
+  target: 'agent' | 'remote' | 'asker' | 'event' | 'follow';
   exchange_id?: string;
   agent_id?: string;
   asked_owner?: string;
@@ -53,11 +54,23 @@ export interface AcceptItem {
   event?: object;
   sealed?: boolean;
   asker_node?: string | null;
+  /** Webhooks that are told of the exchange's changes, for `set_push_configs` (migrations/fn_tasks.sql). */
+  push?: readonly PushRow[];
 }
 
 export interface AcceptRow {
   i: number;
-  outcome: 'accepted' | 'duplicate' | 'replayed' | 'closed' | 'no_session' | 'session_closed' | 'no_room' | 'day_used';
+  outcome:
+    | 'accepted'
+    | 'duplicate'
+    | 'replayed'
+    | 'closed'
+    | 'no_session'
+    | 'session_closed'
+    | 'no_room'
+    | 'day_used'
+    | 'missing'
+    | 'push_full';
   /** Null for an event. */
   exchange: string | null;
   thread: string;
@@ -92,10 +105,14 @@ export interface AnswerableRow extends ExchangeRef {
   askedThread: string | null;
 }
 
-/** Exchanges that an agent was asked under a request id; more than one when several askers used the same id. */
+/** Exchanges that an agent was asked under a request id, that of a follow-up too; more than one when several askers used the same id. */
 export async function askedOfAgent(db: Queryable, agentId: string, requestId: string): Promise<AnswerableRow[]> {
   const { rows } = await db.query<AnswerableRow>(
-    `select ${refColumns} from exchanges e where e.asked_agent = $1 and e.request_id = $2 order by e.created_at limit 20`,
+    `select ${refColumns} from exchanges e
+      where e.id in (
+        select x.id from exchanges x where x.asked_agent = $1 and x.request_id = $2
+        union select f.exchange_id from follow_ups f where f.agent_id = $1 and f.request_id = $2)
+      order by e.created_at limit 20`,
     [agentId, requestId],
   );
   return rows;
@@ -178,19 +195,6 @@ export interface MessageRow {
 export const messageColumns =
   'm.seq, m.id, m.kind, m.from_addr, m.to_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at, m.expires_at';
 
-/** The newest `limit` messages of an exchange, oldest first; the request is always among them. */
-export async function messagesOf(db: Queryable, exchangeId: string, limit: number): Promise<MessageRow[]> {
-  const { rows } = await db.query<MessageRow>(
-    `select * from (
-        (select ${messageColumns} from messages m where m.exchange_id = $1 order by m.seq limit 1)
-        union
-        (select ${messageColumns} from messages m where m.exchange_id = $1 order by m.seq desc limit $2)
-      ) as picked order by seq`,
-    [exchangeId, limit],
-  );
-  return rows;
-}
-
 /** The exchange's clock, to tell whether it has changed. */
 export async function updatedAt(db: Queryable, exchangeId: string): Promise<number | null> {
   const { rows } = await db.query<{ updated_at: number }>('select updated_at from exchanges where id = $1', [
@@ -207,10 +211,11 @@ export interface UndeliveredRow {
   ended: boolean;
 }
 
-/** The exchange that a request opened; null for any other message. */
+/** The exchange that a request opened or went on with; null for any other message. */
 export async function exchangeOfRequest(db: Queryable, requestSeq: number): Promise<UndeliveredRow | null> {
   const { rows } = await db.query<UndeliveredRow>(
-    `select id as exchange_id, asked_addr, request_id, asker_thread, ended_at is not null as ended from exchanges where request_seq = $1`,
+    `select id as exchange_id, asked_addr, request_id, asker_thread, ended_at is not null as ended from exchanges
+      where id = coalesce((select id from exchanges where request_seq = $1), (select exchange_id from follow_ups where message_seq = $1))`,
     [requestSeq],
   );
   return rows[0] ?? null;

@@ -1,6 +1,7 @@
 import type { Refusal } from '../lib/refusal.ts';
 import type { Admitted } from './admitted.ts';
 import type { Envelope, MessageKind } from './message.ts';
+import type { PushRow } from './push/store.ts';
 
 export type ExchangeState =
   | 'submitted'
@@ -69,10 +70,21 @@ export interface TaskView {
   messages: TaskMessage[];
 }
 
+/** What a request may bring along (A2A). */
+export interface Beside {
+  /**
+   * The request goes on with a task of its sender's that has not ended: whoever was asked gets it in the same session, and a reply to either closes
+   * the task. Refusals: `not_found` (also when the task is another agent's), `exchange_closed`, `invalid_field` when `thread` is another one.
+   */
+  goesOn?: { taskId: string; thread: string | undefined; viewer: Viewer };
+  /** Whom to tell of the task's changes, from the first on. */
+  push?: readonly PushRow[];
+}
+
 /** The core as the wires see it. */
 export interface Exchange {
   /** One transaction: all of it is durable when this resolves, or nothing happened. */
-  accept(admitted: Admitted): Promise<Accepted | Refusal>;
+  accept(admitted: Admitted, beside?: Beside): Promise<Accepted | Refusal>;
   task(exchangeId: string, viewer: Viewer): Promise<TaskView | Refusal>;
   /**
    * Resolves when the exchange changed after `sinceUpdatedAt`, when `waitMs` have passed, or when `gone` aborts. Holds no database

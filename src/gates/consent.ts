@@ -53,11 +53,16 @@ function namesOrg(allow: readonly string[], { peerHandle, peerDomain }: Link): b
 
 /** Gives the sender the row of its DID, and the key that its ids are unique under: its own, never one that others share (REL-07). */
 async function known(
-  { sender, names, addressed }: Placed,
-  { federation, clock }: Tools,
+  { sender, names, addressed, inbound }: Arrived & Placed,
+  { federation, lookups, clock }: Tools,
 ): Promise<Consented & { sender: Sender }> {
   if (sender.kind === 'local') return { sender, senderKey: `m:${sender.member.id}` };
-  if (sender.kind === 'anonymous') return { sender, senderKey: `anonymous:${newId(clock)}` };
+  if (sender.kind === 'anonymous') {
+    // Whoever names a thread that nobody but an earlier such caller was told is that caller.
+    const owner = addressed.kind === 'agent' && inbound.thread ? addressed.agent.memberId : null;
+    const before = owner === null ? null : await lookups.anonymousIn({ owner, thread: inbound.thread! });
+    return { sender, senderKey: before ?? `anonymous:${newId(clock)}` };
+  }
   if (sender.kind === 'relay') {
     // Ids of events are their publishers' own.
     const whose = addressed.kind === 'near_topic' ? ` ${sender.address}` : '';

@@ -267,6 +267,7 @@ export class World {
     return {
       answerableByAgent: async ({ agentId, replyTo }) =>
         theOne(this.exchanges.find((e) => e.requestId === replyTo && e.askedAgent === agentId)),
+      anonymousIn: async () => null,
       answerableByPeer: async ({ domain, from, replyTo }) =>
         theOne(this.exchanges.find((e) => e.requestId === replyTo && e.domain === domain && e.askedAddr === from)),
       session: async ({ agentId, n, participant }) => {
