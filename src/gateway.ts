@@ -11,6 +11,7 @@ import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
 import { createExchange } from './exchange/index.ts';
+import { RemoteTasks } from './exchange/remote/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
 import { Topics } from './exchange/topics/index.ts';
 import { mayLeave } from './federation/doors.ts';
@@ -29,6 +30,7 @@ import { Pusher } from './mailbox/push/pusher.ts';
 import { createOutbox } from './outbox/index.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
+import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
@@ -186,6 +188,23 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     (domain) => void outbox.heardFrom(domain),
   );
 
+  const remote = createRemoteAgents({
+    tasks: new RemoteTasks({ db, clock, outbox }),
+    carrier: exchange.carrier,
+    cancels,
+    async signer(ownerId) {
+      const member = await directory.member(ownerId);
+      return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+    },
+    mayLeave: async (orgId, domain) => !(await federation.isDomainBlocked(orgId, domain)),
+    resolver,
+    fetch,
+    clock,
+    base: config.url,
+    loopback,
+    log: named(log, 'a2a'),
+  });
+
   const migrations = await readMigrations();
   const finder = directory;
   const redsyn = { identify: gates.identify, directory, registry };
@@ -200,6 +219,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...messageRoutes({ ...redsyn, admit: gates.admit, exchange }),
       ...fileRoutes({ ...redsyn, exchange }),
       ...inboxRoutes({ ...redsyn, mailbox }),
+      ...webhookRoutes({ ...redsyn, webhooks }),
       ...topicRoutes({ ...redsyn, topics }),
       ...sessionRoutes({ ...redsyn, sessions: new Sessions(db) }),
       ...threadRoutes({ ...redsyn, exchange, cancels }),
@@ -210,6 +230,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         topics,
         heardFrom: (domain) => outbox.heardFrom(domain),
       }),
+      ...remote.routes,
       ...a2aRoutes({ gates, exchange, cancels, finder, checkEnvelope, clock, authority }),
       ...wellknownRoutes({
         place,
@@ -265,6 +286,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createRedsynClient({ ...carrying, carrier: exchange.carrier }),
     createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
     createCancelClient({ ...carrying, cancels }),
+    ...remote.senders,
   ]);
   mailbox.start();
   pusher.start();

@@ -29,12 +29,21 @@ const waitForOwnerMs = 60_000;
 
 /** What an answer to a carried message means for the outbox. */
 export function readAnswer(answer: FetchResult, attempts: number): SendResult | typeof otherVersion {
-  const { status } = answer;
   const json = readJson(answer.body);
   const body = json instanceof Refusal || !isRecord(json.value) ? undefined : json.value;
-  if (isRecord(body?.error)) return readError(body.error, answer, attempts);
-  if (status >= 200 && status < 300 && isRecord(body?.result))
+  if (answer.status >= 200 && answer.status < 300 && !isRecord(body?.error) && isRecord(body?.result))
     return { outcome: 'delivered', note: noteOf(body.result) };
+  return faultOf(answer, body, attempts);
+}
+
+/** What an answer means that is not the wanted one. `body`: its JSON, when it is an object. */
+export function faultOf(
+  answer: FetchResult,
+  body: Record<string, unknown> | undefined,
+  attempts: number,
+): SendResult | typeof otherVersion {
+  const { status } = answer;
+  if (isRecord(body?.error)) return readError(body.error, answer, attempts);
   if (status === 429)
     return { outcome: 'retry', reason: 'it answered 429', ...retryAfter(answer), destinationDown: true };
   if (status === 401 || status === 403) {
@@ -61,7 +70,7 @@ function readError(
   const metadata = isRecord(info?.metadata) ? info.metadata : {};
   const said = foreignText(error.message, 500) || 'it was refused';
   // -32601 and -32009 speak of the method and the version, and nothing else of ours can be at fault there.
-  if (error.code === -32601 || error.code === -32009) return otherVersion;
+  if (error.code === -32601 || error.code === -32009 || info?.reason === 'VERSION_NOT_SUPPORTED') return otherVersion;
   const { code } = metadata;
   if (typeof code !== 'string' || !/^[a-z_]{1,60}$/.test(code)) return readPlainError(error, said, answer);
 
@@ -97,8 +106,9 @@ function readPlainError(error: Record<string, unknown>, said: string, answer: Fe
   return { outcome: 'refused', code: status === 401 ? 'unauthenticated' : 'forbidden', words: said, status };
 }
 
-function errorInfo({ data }: Record<string, unknown>): Record<string, unknown> | undefined {
-  const details: unknown[] = Array.isArray(data) ? data : [];
+/** In `data` on JSON-RPC, in `details` on REST (A2A §9.5, §11.6). */
+function errorInfo({ data, details: ofRest }: Record<string, unknown>): Record<string, unknown> | undefined {
+  const details: unknown[] = Array.isArray(data) ? data : Array.isArray(ofRest) ? ofRest : [];
   return details.filter(isRecord).find((detail) => detail['@type'] === 'type.googleapis.com/google.rpc.ErrorInfo');
 }
 
