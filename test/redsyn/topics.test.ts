@@ -197,7 +197,7 @@ describe('topics and events, within one organisation', () => {
     assert.equal((await inbox(gateway, close, ana.token))[0]?.to, `${close}#s1`);
   });
 
-  it('1,000 subscribers are one statement, and each gets one copy (REL-04)', async () => {
+  it('1,000 subscribers are one statement, and each gets one copy', async () => {
     const { db } = gateway.database;
     await db.query(`insert into agents (id, org_id, team_id, member_id, handle, created_at, updated_at)
       select 'crowd' || n, a.org_id, a.team_id, a.member_id, 'crowd' || n, 0, 0 from agents a, generate_series(1, 1000) n where a.handle = 'watcher'`);
