@@ -75,9 +75,14 @@ async function listen(name: string, options: ListenOptions): Promise<void> {
   };
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
 
+  let lastFault = '';
   await client.announce(address, policyOf(options));
   say('listening', { agent: address, fingerprint: client.keys?.fingerprint }, `listening as ${address}`);
-  await client.listen(address, (incoming) => answer(incoming, home, options, say), {
+  const handler = (incoming: Incoming): Promise<Answer> => {
+    lastFault = '';
+    return answer(incoming, home, options, say);
+  };
+  await client.listen(address, handler, {
     signal: stop.signal,
     concurrency: options.concurrency,
     lease: options.lease ?? options.timeout + 30,
@@ -90,6 +95,9 @@ async function listen(name: string, options: ListenOptions): Promise<void> {
       ),
     onFault: (fault) => {
       const words = fault instanceof Error ? fault.message : String(fault);
+      // A gateway that is away is the same news every time.
+      if (words === lastFault) return;
+      lastFault = words;
       say('fault', { error: words }, words);
     },
   });

@@ -42,6 +42,9 @@ export class Client extends Api {
   /** Who in this process waits for an answer, by the asking agent and the request's id. */
   readonly #waiting = new Map<string, (answer: DeliveredEnvelope) => Promise<void>>();
 
+  /** Of opened envelopes, so that an answer to one is sealed however it is named. */
+  readonly #replyKeys = new WeakMap<DeliveredEnvelope, string>();
+
   constructor(options: ClientOptions) {
     super(options);
     const { host } = new URL(options.url);
@@ -133,6 +136,7 @@ export class Client extends Api {
     const opened = sealed ? this.#open(raw) : undefined;
     const letter = typeof opened === 'object' ? opened : undefined;
     const envelope = letter ? { ...raw, body: letter.body as Body, refs: [...letter.refs] } : raw;
+    if (letter) this.#replyKeys.set(envelope, letter.reply_key);
     const signer = raw.sig ? verify(raw, (signed, shown) => this.#isSameOrg(raw, signed, shown)) : undefined;
     const isSigner = typeof signer === 'object';
     const verdict = isSigner ? await this.pins.check(signer.person, signer.key) : undefined;
@@ -191,6 +195,8 @@ export class Client extends Api {
       clock: this.clock,
       take: (take: TakeOptions) => this.take(address, take),
       ack: (id: string) => this.ack(address, [id]),
+      // A take that finds nothing is a heartbeat like any other (REDSYN "Agentes y presencia").
+      beat: async () => void (await this.take(address, { lease: 1, replyTo: 'heartbeat' })),
       receive: (raw: DeliveredEnvelope) => this.receive(raw),
       reply: (request: Received, answer: Answer) => this.reply(request, answer),
       progress: (request: Received, text: string, data?: unknown) => this.progress(request, text, data),
@@ -296,7 +302,8 @@ export class Client extends Api {
     if ('envelope' in request && 'raw' in request) return request as Received & { replyKey: string | undefined };
     const envelope = request as DeliveredEnvelope;
     const letter = isSealed(envelope) ? this.#open(envelope) : undefined;
-    return { envelope, replyKey: typeof letter === 'object' ? letter.reply_key : undefined };
+    const replyKey = typeof letter === 'object' ? letter.reply_key : this.#replyKeys.get(envelope);
+    return { envelope, replyKey };
   }
 
   async #claim(address: string, item: DeliveredEnvelope): Promise<boolean> {

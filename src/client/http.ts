@@ -84,14 +84,18 @@ export class Http {
     } finally {
       time.end();
     }
-    const data = readObject(text);
-    if (response.ok) return data;
     const { status, headers } = response;
+    const data = readObject(text);
+    if (response.ok) {
+      if (data || text === '') return data ?? {};
+      // A proxy or a login page in between.
+      throw new NoAnswerError(`${this.#base} answered ${status} with something that is not JSON: is that the gateway?`);
+    }
     if (status >= 300 && status < 400) {
       const error = `${this.#base} redirects to ${headers.get('location')}: use the URL of the gateway itself`;
       throw new GatehouseError(status, { error, code: 'redirect' });
     }
-    throw new GatehouseError(status, data, headers.get('retry-after') ?? undefined);
+    throw new GatehouseError(status, data ?? {}, headers.get('retry-after') ?? undefined);
   }
 }
 
@@ -118,11 +122,11 @@ function reasonOf(fault: unknown): string {
   return cause instanceof Error ? cause.message : fault.message;
 }
 
-function readObject(text: string): Record<string, unknown> {
+function readObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }

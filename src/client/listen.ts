@@ -31,6 +31,8 @@ export interface Mailbox {
   clock: Clock;
   take(options: { wait: number; lease: number; max: number; signal?: AbortSignal }): Promise<DeliveredEnvelope[]>;
   ack(id: string): Promise<void>;
+  /** Tells the gateway that the agent is there, without taking anything. */
+  beat(): Promise<void>;
   receive(envelope: DeliveredEnvelope): Promise<Received>;
   reply(request: Received, answer: FullAnswer | Answer): Promise<unknown>;
   progress(request: Received, text: string, data?: unknown): Promise<void>;
@@ -40,6 +42,7 @@ export interface Mailbox {
 }
 
 const remembered = 1_000;
+const beatMs = 30_000;
 
 /** Takes, handles, answers and confirms, until it is told to stop. */
 export class Listener {
@@ -98,10 +101,18 @@ export class Listener {
       await sleep(clock, this.#mailbox.pause(undefined, 1), signal);
   }
 
-  #slot(): Promise<void> {
-    return new Promise((resolve) => {
+  /** A place becomes free. Until then nothing is taken, and the agent would be shown as away after a minute. */
+  async #slot(): Promise<void> {
+    const { clock, beat } = this.#mailbox;
+    const freed = new Promise<void>((resolve) => {
       this.#freed = resolve;
     });
+    while (this.#underWay.size >= this.#concurrency) {
+      const woken = new AbortController();
+      await Promise.race([freed, sleep(clock, beatMs, woken.signal)]);
+      woken.abort();
+      if (this.#underWay.size >= this.#concurrency) await beat().catch((fault) => this.#options.onFault?.(fault));
+    }
   }
 
   #start(raw: DeliveredEnvelope): void {
@@ -153,7 +164,8 @@ export class Listener {
     }
     const received = await this.#mailbox.receive(raw);
     // Nobody answers an event; what goes wrong with it is for our side to know.
-    if (!this.#options.verifiedOnly || received.verified) await this.#handler(this.#incoming(received));
+    if (this.#objection(received)) return;
+    await this.#handler(this.#incoming(received));
   }
 
   #incoming(received: Received): Incoming {
