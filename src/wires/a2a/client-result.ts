@@ -102,7 +102,7 @@ function readError(
 function readPlainError(error: Record<string, unknown>, said: string, answer: FetchResult): SendResult {
   if (answer.status === 429) return { outcome: 'retry', reason: said, ...retryAfter(answer), destinationDown: true };
   if (answer.status >= 500 || error.code === -32603) return { outcome: 'retry', reason: said, destinationDown: true };
-  const status = Math.max(answer.status, 400);
+  const status = answer.status >= 400 ? answer.status : 403;
   return { outcome: 'refused', code: status === 401 ? 'unauthenticated' : 'forbidden', words: said, status };
 }
 

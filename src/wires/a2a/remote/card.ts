@@ -22,6 +22,8 @@ export interface Card {
 
 const spoken: readonly string[] = [SIGNATURE_EXTENSION];
 const mostInterfaces = 32;
+/** What can be signed and sent as it is written; whether it may be called is for the guard to say. */
+const address = /^https?:\/\/[^/?#@\s]+(?:\/[^#\s]*)?$/i;
 /** 1.0 before 0.3: it has what 0.3 only has by custom. Within a version JSON-RPC first. */
 const order: ReadonlyArray<readonly [Version, Binding]> = [
   ['1.0', 'JSONRPC'],
@@ -69,7 +71,8 @@ function interfacesOfV03(json: Record<string, unknown>): Interface[] {
 }
 
 function made(url: unknown, binding: unknown, version: Version | null, tenant: unknown): Interface[] {
-  if (typeof url !== 'string' || url.length > 2_000 || !URL.canParse(url) || version === null) return [];
+  if (typeof url !== 'string' || url.length > 2_000 || !address.test(url) || !URL.canParse(url)) return [];
+  if (version === null) return [];
   if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON') return [];
   const named = typeof tenant === 'string' && tenant !== '' && tenant.length <= 500 ? tenant : null;
   return [{ url, binding, version, tenant: named }];
