@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { didDocument } from '../wellknown/did.ts';
+import { extendedCard } from '../wellknown/extended-card.ts';
 import type { Config } from './config.ts';
 import { keep, loadSecret, makeDataFolder } from './db/data-folder.ts';
 import { startEmbedded } from './db/embedded.ts';
@@ -11,8 +12,10 @@ import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
 import { createExchange } from './exchange/index.ts';
+import { PushConfigs } from './exchange/push/index.ts';
 import { RemoteTasks } from './exchange/remote/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
+import { Tasks } from './exchange/task/index.ts';
 import { Topics } from './exchange/topics/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
@@ -30,6 +33,7 @@ import { Pusher } from './mailbox/push/pusher.ts';
 import { createOutbox } from './outbox/index.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
+import { createPushClient } from './wires/a2a/push.ts';
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
@@ -160,6 +164,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   });
 
   const checkUrl = createUrlCheck({ allowLoopback: loopback, clock });
+  const tasks = new Tasks({ db, notifier, clock, cancels });
+  const pushes = new PushConfigs({ db, clock, sealer, checkUrl });
   const webhooks = new Webhooks({ db, clock, sealer, directory, checkUrl, loopback });
   const pusher = new Pusher({
     db,
@@ -231,7 +237,18 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         heardFrom: (domain) => outbox.heardFrom(domain),
       }),
       ...remote.routes,
-      ...a2aRoutes({ gates, exchange, cancels, finder, checkEnvelope, clock, authority }),
+      ...a2aRoutes({
+        gates,
+        exchange,
+        tasks,
+        pushes,
+        cancels,
+        finder,
+        checkEnvelope,
+        extendedCard: (agent, audience, form) => extendedCard({ place, facts }, agent, audience, form),
+        clock,
+        authority,
+      }),
       ...wellknownRoutes({
         place,
         org: primary.handle,
@@ -255,10 +272,10 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     clock,
   });
 
-  const purge = every(purgeEvery, async () => void (await gateStore.purge()), {
+  const purge = every(purgeEvery, async () => void (await Promise.all([gateStore.purge(), pushes.purge()])), {
     clock,
     log: named(log, 'purge'),
-    name: 'purge of seen proofs',
+    name: 'purge of seen proofs and of secrets of ended tasks',
   });
 
   await new Promise<void>((resolve, reject) => {
@@ -286,6 +303,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createRedsynClient({ ...carrying, carrier: exchange.carrier }),
     createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
     createCancelClient({ ...carrying, cancels }),
+    createPushClient({ pushes, fetch }),
     ...remote.senders,
   ]);
   mailbox.start();
@@ -302,6 +320,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     stop() {
       stopping ??= (async () => {
         const closed = front.close();
+        tasks.close();
+        exchange.endWaits();
         const steps: Array<() => Promise<unknown>> = [
           () => mailbox.drain(),
           () => closed,

@@ -10,18 +10,37 @@ export type CardForm = '1.0' | 'hybrid';
 
 /** The agent's own card, reached at its own paths. */
 export function agentCard(place: Place, agent: Agent, didKey: string | null, form: CardForm): object {
+  return card(place, form, agentFacts(place, agent, didKey));
+}
+
+/** What a caller that has proved who it is gets beside: whom the agent takes requests from, and in which form. */
+export function extendedAgentCard(place: Place, agent: Agent, didKey: string | null, form: CardForm): object {
+  const { allow, signedOnly, encryptedOnly, trust } = agent;
+  const policy = { accepts: allow, trust, signed_only: signedOnly, encrypted_only: encryptedOnly };
+  return card(place, form, { ...agentFacts(place, agent, didKey), policy });
+}
+
+function agentFacts(place: Place, agent: Agent, didKey: string | null): Facts {
   const names = [agent.user, agent.team, agent.handle];
-  const orgPath = agent.orgIsPrimary ? '' : `/orgs/${agent.org}`;
   const tenant = agent.orgIsPrimary ? names.join(':') : `orgs:${agent.org}:agents:${names.join(':')}`;
-  return card(place, form, {
+  return {
     ...profileOf(agent),
     organization: agent.org,
     address: agent.address,
     didKey,
     takesAnyone: agent.allow.includes('anyone'),
     url: `${place.base}/a2a/v1/${tenant}`,
-    legacyUrl: `${place.base}${orgPath}/agents/${names.join('/')}`,
-  });
+    legacyUrl: place.base + pathOf(agent),
+  };
+}
+
+/** Where the agent's card stands. */
+export function cardPathOf(agent: Agent): string {
+  return `${pathOf(agent)}/.well-known/agent-card.json`;
+}
+
+function pathOf({ org, orgIsPrimary, user, team, handle }: Agent): string {
+  return `${orgIsPrimary ? '' : `/orgs/${org}`}/agents/${user}/${team}/${handle}`;
 }
 
 /**
@@ -68,6 +87,8 @@ interface Facts extends Profile {
   address: string | null;
   didKey: string | null;
   takesAnyone: boolean;
+  /** In extended cards. */
+  policy?: object;
   /** Where A2A alone is spoken. */
   url: string;
   /** What 0.3 and muretai readers dial. */
@@ -78,6 +99,8 @@ const modes = ['text/plain', 'application/json'];
 
 function card(place: Place, form: CardForm, facts: Facts): object {
   const hybrid = form === 'hybrid';
+  // Where every caller proves itself anyway: clients fetch it by themselves, and anonymous ones would run into a 401.
+  const extended = !facts.takesAnyone && facts.address !== null;
   return {
     ...(hybrid && { protocolVersion: '0.3.0' }),
     name: facts.name,
@@ -85,21 +108,26 @@ function card(place: Place, form: CardForm, facts: Facts): object {
     ...(hybrid && {
       url: facts.legacyUrl,
       preferredTransport: 'JSONRPC',
-      additionalInterfaces: [{ url: facts.legacyUrl, transport: 'JSONRPC' }],
+      additionalInterfaces: [
+        { url: facts.legacyUrl, transport: 'JSONRPC' },
+        { url: facts.legacyUrl, transport: 'HTTP+JSON' },
+      ],
       ...(facts.didKey !== null && { did: facts.didKey }),
     }),
     supportedInterfaces: [
       { url: facts.url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: facts.url, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       { url: facts.legacyUrl, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
+      { url: facts.legacyUrl, protocolBinding: 'HTTP+JSON', protocolVersion: '0.3' },
     ],
     provider: { organization: facts.organization, url: place.base },
     version: facts.version,
     capabilities: {
-      streaming: false,
-      pushNotifications: false,
+      streaming: true,
+      pushNotifications: true,
       ...(hybrid && { stateTransitionHistory: false }),
-      extendedAgentCard: false,
-      extensions: extensions(facts),
+      extendedAgentCard: extended,
+      extensions: extensions(facts, hybrid),
     },
     securitySchemes: {
       nodeToken: {
@@ -110,7 +138,7 @@ function card(place: Place, form: CardForm, facts: Facts): object {
     defaultInputModes: modes,
     defaultOutputModes: modes,
     skills: facts.skills,
-    ...(hybrid && { supportsAuthenticatedExtendedCard: false }),
+    ...(hybrid && { supportsAuthenticatedExtendedCard: extended }),
   };
 }
 
@@ -118,12 +146,14 @@ const nodeToken =
   'For people of this instance: the token of one of their nodes. Everybody else signs (see the extensions).';
 
 /** A request signature is none of A2A's security schemes, so the need for one is told as a required extension (confer.md "Protocolo A2A"). */
-function extensions({ takesAnyone, address }: Facts): object[] {
+function extensions({ takesAnyone, address, policy }: Facts, hybrid: boolean): object[] {
+  // ProtoJSON leaves a false out, and so does the form of the card that is signed (A2A §8.4.1).
+  const required = (is: boolean): object => (is || hybrid ? { required: is } : {});
   return [
     {
       uri: SIGNATURE_EXTENSION,
       description: 'Requests are signed with HTTP Message Signatures by a key of the did:web document of the sender.',
-      required: !takesAnyone,
+      ...required(!takesAnyone),
       params: {
         signatureAlgorithm: 'ed25519',
         keyDiscovery: 'did:web',
@@ -134,8 +164,8 @@ function extensions({ takesAnyone, address }: Facts): object[] {
       uri: REDSYN_EXTENSION,
       description:
         'message.metadata may hold a REDSYN envelope under this URI; it is taken byte for byte, and its id makes a repeat safe.',
-      required: false,
-      ...(address !== null && { params: { address } }),
+      ...required(false),
+      ...(address !== null && { params: { address, ...policy } }),
     },
   ];
 }

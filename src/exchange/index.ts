@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Db, Notifier, Tx } from '../db/types.ts';
 import { Batcher } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -34,6 +35,8 @@ export interface Core extends Exchange {
   thread(memberIds: readonly string[], thread: string, before: string | null): Promise<ThreadView | Refusal>;
   /** The zip of a message that these members, or somebody of their orgs, sent or got. `from` names the sender where several used the id. */
   files(q: { id: string; from: string | null; memberIds: string[]; orgIds: string[] }): Promise<Buffer | Refusal>;
+  /** The gateway stops: whoever waits for a change is told to answer with what there is. */
+  endWaits(): void;
   /** Resolves when all that was being accepted is durable. */
   drain(): Promise<void>;
 }
@@ -42,6 +45,9 @@ const deadlock = '40P01';
 
 export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox }: ExchangeOptions): Core {
   const carrier = new Carrier(db, clock, outbox);
+  const stopping = new AbortController();
+  // Each call that waits listens.
+  setMaxListeners(0, stopping.signal);
   const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
   const withFiles = new FileAcceptances(
     db,
@@ -104,15 +110,20 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
           cancel();
           unsubscribe();
           gone.removeEventListener('abort', done);
+          stopping.signal.removeEventListener('abort', done);
           resolve();
         };
         const cancel = clock.after(waitMs, done);
         const unsubscribe = notifier.subscribe(`exchange:${exchangeId}`, done);
         gone.addEventListener('abort', done, { once: true });
-        if (gone.aborted) return done();
+        stopping.signal.addEventListener('abort', done, { once: true });
+        if (gone.aborted || stopping.signal.aborted) return done();
         updatedAt(db, exchangeId).then((now) => now !== since && done(), reject);
       });
+      return !stopping.signal.aborted;
     },
+
+    endWaits: () => stopping.abort(),
 
     deliveryEnded: (tx, messageSeq, reason) =>
       endUndelivered(tx, messageSeq, reason, (address) => undeliveredWords(reason, address), clock.now()),

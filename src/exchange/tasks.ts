@@ -27,7 +27,8 @@ export async function followed(
   return viewer.kind === 'anonymous' ? { sender: row.asker } : {};
 }
 
-async function seenBy(db: Db, exchangeId: string, viewer: Viewer): Promise<TaskRow | Refusal> {
+/** The row of a task that the viewer may see. */
+export async function seenBy(db: Db, exchangeId: string, viewer: Viewer): Promise<TaskRow | Refusal> {
   // What cannot be one of our ids need not be looked for, and some texts (NUL) cannot be.
   const row = /^[0-9A-Za-z]{1,64}$/.test(exchangeId) ? await exchangeById(db, exchangeId) : null;
   return row && maySee(row, viewer) ? row : refuse('not_found', 'There is no such task.');

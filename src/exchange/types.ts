@@ -88,7 +88,7 @@ export interface Exchange {
   task(exchangeId: string, viewer: Viewer): Promise<TaskView | Refusal>;
   /**
    * Resolves when the exchange changed after `sinceUpdatedAt`, when `waitMs` have passed, or when `gone` aborts. Holds no database
-   * connection while it waits. A wake is a hint: read the task again.
+   * connection while it waits. A wake is a hint: read the task again. False: the gateway stops, and there is nothing more to wait for.
    */
-  waitForChange(exchangeId: string, sinceUpdatedAt: number, waitMs: number, gone: AbortSignal): Promise<void>;
+  waitForChange(exchangeId: string, sinceUpdatedAt: number, waitMs: number, gone: AbortSignal): Promise<boolean>;
 }

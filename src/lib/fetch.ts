@@ -126,17 +126,6 @@ function destination(text: string, allowLoopback: boolean): { origin: string; pa
   return { origin, path: written?.startsWith('/') ? written : `/${written}` };
 }
 
-/** Whether `fetch` would try this URL, as far as can be said before its name is looked up: for URLs that somebody registers (WEB-04). */
-export function mayBeFetched(url: string, allowLoopback: boolean): boolean {
-  try {
-    const { hostname } = new URL(destination(url, allowLoopback).origin);
-    return allowLoopback || !/^(?:.+\.)?localhost\.?$/.test(hostname);
-  } catch (error) {
-    if (error instanceof FetchRefused) return false;
-    throw error;
-  }
-}
-
 function isDnsName(host: string): boolean {
   return (
     host.length <= 253 &&

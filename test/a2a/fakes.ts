@@ -1,14 +1,13 @@
 import type { Agent } from '../../src/directory/types.ts';
 import type { Admission, Admitted } from '../../src/exchange/admitted.ts';
 import type { Sender } from '../../src/exchange/sender.ts';
-import type { Accepted, Exchange, TaskView, Viewer } from '../../src/exchange/types.ts';
+import { type Accepted, type Exchange, finalStates, type TaskView, type Viewer } from '../../src/exchange/types.ts';
 import type { Inbound } from '../../src/gates/index.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
 import type { HeaderFields, HttpRequest, HttpResponse, Route } from '../../src/lib/http.ts';
 import { type Refusal, refuse } from '../../src/lib/refusal.ts';
 import { RouteTable } from '../../src/lib/routes.ts';
-import { a2aRoutes } from '../../src/wires/a2a/routes.ts';
-import type { A2aDeps } from '../../src/wires/a2a/send.ts';
+import { type A2aDeps, a2aRoutes } from '../../src/wires/a2a/routes.ts';
 import { checkEnvelope } from '../../src/wires/redsyn/parse.ts';
 
 export const authority = 'acme.test';
@@ -169,9 +168,25 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
       },
     },
     exchange: {
-      async accept(admitted): Promise<Accepted> {
-        fake.accepted.push(admitted);
+      async accept(admitted, { goesOn } = {}): Promise<Accepted | Refusal> {
         const { envelope, target } = admitted;
+        if (goesOn) {
+          const task = fake.views.get(goesOn.taskId);
+          if (!task || (target.kind === 'agent' && task.asked.agentId !== target.agent.id)) return refuse('not_found');
+          if (finalStates.has(task.state)) return refuse('exchange_closed');
+          fake.accepted.push(admitted);
+          const { id, thread, state } = task;
+          return {
+            duplicate: false,
+            exchangeId: id,
+            id: envelope.id,
+            thread,
+            to: task.asked.address,
+            signed: false,
+            state,
+          };
+        }
+        fake.accepted.push(admitted);
         const id = `task-${fake.accepted.length}`;
         const now = clock.now();
         const asked =
@@ -213,15 +228,31 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
       },
       waitForChange: (_id, _since, ms, gone) =>
         new Promise((resolve) => {
-          const cancel = clock.after(ms, resolve);
+          const cancel = clock.after(ms, () => resolve(true));
           const wake = (): void => {
             cancel();
-            resolve();
+            resolve(true);
           };
           gone.addEventListener('abort', wake, { once: true });
           fake.waits.push({ ms, wake });
         }),
     } satisfies Exchange,
+    // What they do is tested over a real gateway.
+    tasks: {
+      list: async () => ({ tasks: [...fake.views.values()], nextPageToken: '', totalSize: fake.views.size }),
+      watch: async () => refuse('not_found'),
+      cancel: async () => refuse('exchange_closed'),
+    },
+    pushes: {
+      check: async () => undefined,
+      row: ({ url, version }) => ({ id: 'c', url, destination: url, secrets: null, version }),
+      set: async () => refuse('not_found'),
+      get: async () => refuse('not_found'),
+      list: async () => refuse('not_found'),
+      remove: async () => undefined,
+    },
+    extendedCard: async () => null,
+    cancels: { cancel: async () => refuse('not_found') },
     finder: {
       frontDesk: async () => agents[0] ?? null,
       agentAt: async ({ team, user, agent: handle }) =>
@@ -232,7 +263,6 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
     clock,
     authority,
   };
-  const cancels = { cancel: async () => refuse('not_found') };
-  fake.routes = a2aRoutes({ ...deps, cancels });
+  fake.routes = a2aRoutes(deps);
   return fake;
 }

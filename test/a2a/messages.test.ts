@@ -7,7 +7,8 @@ import type { ExchangeState, TaskMessage, TaskView } from '../../src/exchange/ty
 import { type RefusalCode, refusals, refuse } from '../../src/lib/refusal.ts';
 import { ofRefusal } from '../../src/wires/a2a/errors.ts';
 import { REDSYN_EXTENSION, SIGNATURE_EXTENSION } from '../../src/wires/a2a/protocol.ts';
-import { taskResult } from '../../src/wires/a2a/render.ts';
+import { taskOf } from '../../src/wires/a2a/render.ts';
+import { taskToV03 } from '../../src/wires/a2a/v03.ts';
 import { agent, ask, type Fake, fakeWire, json } from './fakes.ts';
 
 const url = '/a2a/v1/ana:finance:close';
@@ -322,15 +323,12 @@ describe('the REDSYN extension', () => {
 });
 
 describe('a follow-up in a task', () => {
-  test('goes into the thread of the task', async () => {
+  test('is handed on with the task and the context that it names', async () => {
     const fake = fakeWire();
     await post(fake, { message: message({ contextId: 'ctx' }), configuration: now });
-    await post(fake, { message: message({ taskId: 'task-1', contextId: 'ctx' }), configuration: now });
-    await post(fake, { message: message({ taskId: 'task-1' }), configuration: now });
-    assert.deepEqual(
-      fake.accepted.map((admitted) => admitted.envelope.thread),
-      ['ctx', 'ctx', 'ctx'],
-    );
+    const { task } = json(await post(fake, { message: message({ taskId: 'task-1' }), configuration: now })).result;
+    assert.deepEqual([task.id, task.contextId], ['task-1', 'ctx']);
+    assert.equal(fake.views.size, 1, 'no other task was opened');
   });
 
   test('an unknown task, another agent and an ended task are refused', async () => {
@@ -340,7 +338,6 @@ describe('a follow-up in a task', () => {
       json(await post(fake, { message: message(over), configuration: now }, { target })).error.code;
     assert.equal(await follow({ taskId: 'nope' }), -32001);
     assert.equal(await follow({ taskId: 'task-1' }, '/a2a/v1/bob:erp:billing'), -32001);
-    assert.equal(await follow({ taskId: 'task-1', contextId: 'another' }), -32602);
     fake.change('task-1', { state: 'completed' });
     assert.equal(await follow({ taskId: 'task-1' }), -32004);
     assert.equal(fake.accepted.length, 1, 'nothing was kept');
@@ -433,8 +430,8 @@ describe('tasks in both versions', () => {
   for (const [state, messages, reason] of views) {
     test(`${state}: what the SDK reads of 1.0 and of 0.3 is the same task`, () => {
       const view = { ...base, state, messages, reason };
-      const v1 = Task.fromJSON(taskResult(view, { version: '1.0', historyLength: undefined }));
-      const v03 = taskResult(view, { version: '0.3', historyLength: undefined });
+      const v1 = Task.fromJSON(taskOf(view, { historyLength: undefined }));
+      const v03 = taskToV03(taskOf(view, { historyLength: undefined }));
       const { payload } = legacyPushNotificationToV1StreamResponse(v03);
       assert.equal(payload?.$case, 'task');
       assert.deepEqual(withoutMediaTypes(Task.toJSON(payload!.value as Task)), withoutMediaTypes(Task.toJSON(v1)));
@@ -443,7 +440,7 @@ describe('tasks in both versions', () => {
 
   test('1.0, golden', () => {
     const view: TaskView = { ...base, state: 'completed', messages: [asked, progress, reply], updatedAt: at + 1 };
-    assert.deepEqual(taskResult(view, { version: '1.0', historyLength: undefined }), {
+    assert.deepEqual(taskOf(view, { historyLength: undefined }), {
       id: 'task-1',
       contextId: 'ctx',
       status: { state: 'TASK_STATE_COMPLETED', timestamp: '2026-09-21T14:13:20.001Z' },
@@ -463,7 +460,7 @@ describe('tasks in both versions', () => {
 
   test('0.3, golden', () => {
     const view: TaskView = { ...base, state: 'input_required', messages: [asked, progress], updatedAt: at };
-    assert.deepEqual(taskResult(view, { version: '0.3', historyLength: undefined }), {
+    assert.deepEqual(taskToV03(taskOf(view, { historyLength: undefined })), {
       kind: 'task',
       id: 'task-1',
       contextId: 'ctx',
@@ -494,8 +491,7 @@ describe('tasks in both versions', () => {
 
   test('historyLength: 0 has no history, n the newest n', () => {
     const view: TaskView = { ...base, state: 'completed', messages: [asked, progress, reply] };
-    const history = (historyLength: number) =>
-      (taskResult(view, { version: '1.0', historyLength }) as { history?: { messageId: string }[] }).history;
+    const history = (historyLength: number) => taskOf(view, { historyLength }).history;
     assert.equal(history(0), undefined);
     assert.deepEqual(
       history(1)?.map((one) => one.messageId),

@@ -1,10 +1,10 @@
 import type { Db } from '../../db/types.ts';
 import type { Sealer } from '../../identity/sealing.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { mayBeFetched } from '../../lib/fetch.ts';
+import type { FetchRefused } from '../../lib/fetch-types.ts';
 import { newId } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
-import { readTask, taskForAsker } from '../tasks.ts';
+import { seenBy, taskForAsker } from '../tasks.ts';
 import type { TaskView, Viewer } from '../types.ts';
 import * as store from './store.ts';
 
@@ -34,8 +34,8 @@ export interface PushConfigsOptions {
   db: Db;
   clock: Clock;
   sealer: Pick<Sealer, 'seal' | 'open'>;
-  /** This gateway runs on loopback, so its subscribers may (design §6). */
-  loopback: boolean;
+  /** What the guarded fetch would say of a URL now. */
+  checkUrl(url: string): Promise<FetchRefused | undefined>;
 }
 
 const mostConfigs = 20;
@@ -54,11 +54,10 @@ export class PushConfigs {
   }
 
   /** Checks what a subscriber wrote, whichever way it came (WEB-04). `at`: how it was called there. Refusal: `invalid_field`. */
-  check(config: NewPushConfig, at = ''): Refusal | undefined {
+  async check(config: NewPushConfig, at = ''): Promise<Refusal | undefined> {
     const { url, token, authentication } = config;
-    if (url.length > 2048 || !mayBeFetched(url, this.#options.loopback)) {
-      return wrong(`${at}url`, 'must be an https URL of a host on the Internet');
-    }
+    const fault = url.length > 2048 ? 'It is too long.' : (await this.#options.checkUrl(url))?.message;
+    if (fault !== undefined) return wrong(`${at}url`, `is not taken. ${fault}`);
     if (config.id !== undefined && !/^[\x21-\x7e]{1,256}$/.test(config.id))
       return wrong(`${at}id`, 'must have no blanks');
     if (token !== undefined && !isFieldValue(token, 4_096)) return wrong(`${at}token`, 'does not fit into a header');
@@ -88,9 +87,9 @@ export class PushConfigs {
   }
 
   async set(taskId: string, viewer: Viewer, config: NewPushConfig): Promise<PushConfig | Refusal> {
-    const fault = this.check(config);
+    const fault = await this.check(config);
     if (fault) return fault;
-    const task = await readTask(this.#options.db, taskId, viewer);
+    const task = await seenBy(this.#options.db, taskId, viewer);
     if (task instanceof Refusal) return task;
     const row = this.row(config);
     const { db, clock } = this.#options;
@@ -99,21 +98,21 @@ export class PushConfigs {
   }
 
   async get(taskId: string, viewer: Viewer, id: string): Promise<PushConfig | Refusal> {
-    const task = await readTask(this.#options.db, taskId, viewer);
+    const task = await seenBy(this.#options.db, taskId, viewer);
     if (task instanceof Refusal) return task;
     const stored = await store.configOf(this.#options.db, task.id, id);
     return stored ? this.#open(stored) : refuse('not_found', 'That task has no such push notification config.');
   }
 
   async list(taskId: string, viewer: Viewer): Promise<PushConfig[] | Refusal> {
-    const task = await readTask(this.#options.db, taskId, viewer);
+    const task = await seenBy(this.#options.db, taskId, viewer);
     if (task instanceof Refusal) return task;
     return (await store.configsOf(this.#options.db, task.id)).map((stored) => this.#open(stored));
   }
 
   /** A second time is the same. */
   async remove(taskId: string, viewer: Viewer, id: string): Promise<Refusal | undefined> {
-    const task = await readTask(this.#options.db, taskId, viewer);
+    const task = await seenBy(this.#options.db, taskId, viewer);
     if (task instanceof Refusal) return task;
     await store.removeConfig(this.#options.db, task.id, id);
     return undefined;
@@ -154,5 +153,5 @@ function isFieldValue(text: string, most: number): boolean {
 }
 
 function wrong(field: string, what: string): Refusal {
-  return refuse('invalid_field', `\`${field}\` ${what}.`, { data: { field } });
+  return refuse('invalid_field', `\`${field}\` ${what}${what.endsWith('.') ? '' : '.'}`, { data: { field } });
 }

@@ -2,9 +2,12 @@ import type { Cancels } from '../../exchange/cancel/index.ts';
 import type { Gates } from '../../gates/index.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
-import { type RpcError, unsupportedOperation } from './errors.ts';
-import { isRecord, REDSYN_EXTENSION, type Task } from './protocol.ts';
-import type { Asked } from './send.ts';
+import { notCancelable, type RpcError } from './errors.ts';
+import { TaskFold } from './fold.ts';
+import { taskSeen } from './get.ts';
+import { readTaskParams } from './parse.ts';
+import { type Answers, isRecord, REDSYN_EXTENSION, type Task } from './protocol.ts';
+import type { A2aDeps, Asked } from './send.ts';
 
 export interface CancelDeps {
   gates: Pick<Gates, 'identify'>;
@@ -12,14 +15,28 @@ export interface CancelDeps {
   clock: Clock;
 }
 
+/** CancelTask: also a task that the agent has begun. */
+export async function cancel(
+  deps: A2aDeps & CancelDeps,
+  asked: Asked,
+): Promise<Answers['cancel'] | Refusal | RpcError> {
+  const metadata = isRecord(asked.params.metadata) ? asked.params.metadata : {};
+  const extension = metadata[REDSYN_EXTENSION];
+  if (isRecord(extension)) return withdraw(deps, asked, extension);
+  const params = readTaskParams(asked.params);
+  if (params instanceof Refusal) return params;
+  const seen = await taskSeen(deps, asked, params);
+  if (seen instanceof Refusal) return seen;
+  const task = await deps.tasks.cancel(seen.task.id, seen.viewer);
+  if (!(task instanceof Refusal)) return TaskFold.of(task).task({ historyLength: undefined });
+  return task.code === 'exchange_closed' || task.code === 'conflict' ? notCancelable(task, seen.task) : task;
+}
+
 /**
- * CancelTask with the REDSYN extension in its metadata, `{"cancel": <id of the request>}`: a gateway withdraws what an owner behind it has sent. Its
- * key is hers, so nobody else's request is found. Other tasks are not canceled here: the card says so.
+ * With the REDSYN extension in its metadata, `{"cancel": <id of the request>}`: a gateway withdraws what an owner behind it has sent. Its key is hers,
+ * so nobody else's request is found.
  */
-export async function cancel(deps: CancelDeps, { call, request }: Asked): Promise<object | Refusal | RpcError> {
-  const metadata = isRecord(call.params.metadata) ? call.params.metadata : {};
-  const asked = metadata[REDSYN_EXTENSION];
-  if (!isRecord(asked)) return unsupportedOperation('That operation is not offered here.');
+async function withdraw(deps: CancelDeps, { request }: Asked, asked: Record<string, unknown>): Promise<Task | Refusal> {
   const { cancel: id } = asked;
   if (typeof id !== 'string') {
     return refuse('invalid_field', 'The extension must name the request.', { data: { field: 'metadata' } });

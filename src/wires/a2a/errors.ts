@@ -1,12 +1,14 @@
 import { type Refusal, type RefusalCode, refuse } from '../../lib/refusal.ts';
 
-/** What a JSON-RPC answer says instead of a result. */
+/** What an answer says instead of a result, in either binding. */
 export interface RpcError {
+  /** Of JSON-RPC. */
   code: number;
   message: string;
   data: object[];
-  /** HTTP status and headers of the answer. */
+  /** HTTP status of a JSON-RPC answer; `rest` of an answer in HTTP+JSON. */
   status: number;
+  rest: number;
   headers: Record<string, string>;
 }
 
@@ -17,6 +19,8 @@ interface Row {
   reason: string;
   /** Errors ride on HTTP 200 (§9.5) but where HTTP itself has something to say to the client or to a proxy. */
   status?: number;
+  /** In HTTP+JSON (§5.4): `status` unless it is another one, and 400 without either. */
+  rest?: number;
 }
 
 const GATEWAY = -32000;
@@ -24,11 +28,11 @@ const PARSE = -32700;
 const INVALID_REQUEST = -32600;
 const INVALID_PARAMS = -32602;
 const TASK_NOT_FOUND = -32001;
-const PUSH_NOT_SUPPORTED = -32003;
+const NOT_CANCELABLE = -32002;
 const UNSUPPORTED = -32004;
 
 const unauthenticated: Row = { rpc: GATEWAY, reason: 'UNAUTHENTICATED', status: 401 };
-const denied: Row = { rpc: GATEWAY, reason: 'PERMISSION_DENIED' };
+const denied: Row = { rpc: GATEWAY, reason: 'PERMISSION_DENIED', rest: 403 };
 
 /** A2A has no error for a refused sender, so ErrorInfo's `metadata.code` tells which refusal it was, and clients of ours read it back from there. */
 const table: Record<RefusalCode, Row> = {
@@ -38,7 +42,7 @@ const table: Record<RefusalCode, Row> = {
   unsupported_media_type: { rpc: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED' },
   payload_too_large: { rpc: INVALID_REQUEST, reason: 'PAYLOAD_TOO_LARGE', status: 413 },
   invalid_field: { rpc: INVALID_PARAMS, reason: 'INVALID_ARGUMENT' },
-  not_found: { rpc: TASK_NOT_FOUND, reason: 'TASK_NOT_FOUND' },
+  not_found: { rpc: TASK_NOT_FOUND, reason: 'TASK_NOT_FOUND', rest: 404 },
   method_not_allowed: { rpc: INVALID_REQUEST, reason: 'METHOD_NOT_ALLOWED', status: 405 },
   unknown_version: { rpc: -32009, reason: 'VERSION_NOT_SUPPORTED' },
 
@@ -61,17 +65,17 @@ const table: Record<RefusalCode, Row> = {
 
   rate_limited: { rpc: GATEWAY, reason: 'RATE_LIMITED', status: 429 },
   forbidden: denied,
-  address_not_found: { rpc: INVALID_PARAMS, reason: 'ADDRESS_NOT_FOUND' },
-  pending_connection: { rpc: GATEWAY, reason: 'PENDING_CONNECTION' },
-  pending_approval: { rpc: GATEWAY, reason: 'PENDING_APPROVAL' },
+  address_not_found: { rpc: INVALID_PARAMS, reason: 'ADDRESS_NOT_FOUND', rest: 404 },
+  pending_connection: { rpc: GATEWAY, reason: 'PENDING_CONNECTION', rest: 403 },
+  pending_approval: { rpc: GATEWAY, reason: 'PENDING_APPROVAL', rest: 403 },
   policy_denied: denied,
-  quota_exceeded: { rpc: GATEWAY, reason: 'QUOTA_EXCEEDED' },
-  conflict: { rpc: GATEWAY, reason: 'CONFLICT' },
+  quota_exceeded: { rpc: GATEWAY, reason: 'QUOTA_EXCEEDED', rest: 429 },
+  conflict: { rpc: GATEWAY, reason: 'CONFLICT', rest: 409 },
   exchange_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
   session_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
 
-  unreachable: { rpc: GATEWAY, reason: 'UNREACHABLE' },
-  expired: { rpc: GATEWAY, reason: 'EXPIRED' },
+  unreachable: { rpc: GATEWAY, reason: 'UNREACHABLE', rest: 502 },
+  expired: { rpc: GATEWAY, reason: 'EXPIRED', rest: 410 },
   internal: { rpc: -32603, reason: 'INTERNAL', status: 500 },
 };
 
@@ -100,6 +104,7 @@ export function ofRefusal(refusal: Refusal): RpcError {
     message: refusal.words,
     data: [errorInfo(row.reason, metadataOf(refusal)), ...violations(refusal)],
     status,
+    rest: row.rest ?? row.status ?? 400,
     headers: {
       ...(status === 401 && challenge),
       ...(refusal.retryAfter !== undefined && { 'retry-after': String(Math.ceil(refusal.retryAfter)) }),
@@ -107,15 +112,13 @@ export function ofRefusal(refusal: Refusal): RpcError {
   };
 }
 
-/** §3.3.4: the client did not say that it knows the extension which it would need. 0.3 has no such error. */
+/**
+ * §3.3.4: the client did not say that it knows the extension which it would need. 0.3 has no such error. In HTTP+JSON its metadata is the extension
+ * alone (confer-wire-facts §8).
+ */
 export function extensionRequired(uri: string, refusal: Refusal): RpcError {
-  return {
-    code: -32008,
-    message: `This agent is reached with the extension ${uri}, or with a bearer token of this instance.`,
-    data: [errorInfo('EXTENSION_SUPPORT_REQUIRED', { ...metadataOf(refusal), extension: uri })],
-    status: 200,
-    headers: {},
-  };
+  const message = `This agent is reached with the extension ${uri}, or with a bearer token of this instance.`;
+  return plain(-32008, message, 'EXTENSION_SUPPORT_REQUIRED', { ...metadataOf(refusal), extension: uri });
 }
 
 export function versionNotSupported(supported: readonly string[]): RpcError {
@@ -125,28 +128,20 @@ export function versionNotSupported(supported: readonly string[]): RpcError {
 }
 
 export function methodNotFound(words: string): RpcError {
-  return { code: -32601, message: words, data: [errorInfo('METHOD_NOT_FOUND', {})], status: 200, headers: {} };
+  return { ...plain(-32601, words, 'METHOD_NOT_FOUND', {}), rest: 404 };
 }
 
 export function unsupportedOperation(words: string): RpcError {
-  return {
-    code: UNSUPPORTED,
-    message: words,
-    data: [errorInfo('UNSUPPORTED_OPERATION', {})],
-    status: 200,
-    headers: {},
-  };
+  return plain(UNSUPPORTED, words, 'UNSUPPORTED_OPERATION', {});
 }
 
-export function pushNotSupported(): RpcError {
-  const message = 'Push notifications are not supported here.';
-  return {
-    code: PUSH_NOT_SUPPORTED,
-    message,
-    data: [errorInfo('PUSH_NOTIFICATION_NOT_SUPPORTED', {})],
-    status: 200,
-    headers: {},
-  };
+export function notCancelable(refusal: Refusal, { id, state }: { id: string; state: string }): RpcError {
+  return plain(NOT_CANCELABLE, refusal.words, 'TASK_NOT_CANCELABLE', { taskId: id, state });
+}
+
+/** Errors of A2A that are none of a gate or of the core: HTTP 400 in HTTP+JSON, all of them. */
+function plain(code: number, message: string, reason: string, metadata: Record<string, string>): RpcError {
+  return { code, message, data: [errorInfo(reason, metadata)], status: 200, rest: 400, headers: {} };
 }
 
 function metadataOf(refusal: Refusal): Record<string, string> {

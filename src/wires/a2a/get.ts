@@ -1,32 +1,46 @@
 import type { Principal } from '../../exchange/sender.ts';
-import type { Viewer } from '../../exchange/types.ts';
+import type { TaskView, Viewer } from '../../exchange/types.ts';
 import type { HttpRequest } from '../../lib/http.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { findTenant } from './addressee.ts';
-import { readGetParams } from './parse.ts';
-import { taskResult } from './render.ts';
+import { TaskFold } from './fold.ts';
+import { readGetParams, type TaskParams } from './parse.ts';
+import type { Answers } from './protocol.ts';
 import { type A2aDeps, type Asked, tenantFrom } from './send.ts';
 
-/** GetTask, `tasks/get`. Somebody else's task and a task of another agent's address are told apart from a missing one by nobody (§13.1). */
-export async function get(deps: A2aDeps, { call, request, pathTenant }: Asked): Promise<object | Refusal> {
-  const params = readGetParams(call.params);
+/** GetTask. */
+export async function get(deps: A2aDeps, asked: Asked): Promise<Answers['get'] | Refusal> {
+  const params = readGetParams(asked.params);
   if (params instanceof Refusal) return params;
-  const tenant = tenantFrom(pathTenant, params.tenant);
-  if (tenant instanceof Refusal) return tenant;
+  const seen = await taskSeen(deps, asked, params);
+  return seen instanceof Refusal ? seen : TaskFold.of(seen.task).task({ historyLength: params.historyLength });
+}
+
+/**
+ * The caller's task. Somebody else's, and a task of another agent than the one that was called, are told apart from a missing one by
+ * nobody (§13.1).
+ */
+export async function taskSeen(
+  deps: A2aDeps,
+  { request, pathTenant }: Asked,
+  { tenant, id }: TaskParams,
+): Promise<{ task: TaskView; viewer: Viewer } | Refusal> {
+  const named = tenantFrom(pathTenant, tenant);
+  if (named instanceof Refusal) return named;
   const viewer = await whoLooks(deps, request);
   if (viewer instanceof Refusal) return viewer;
-  const task = await deps.exchange.task(params.id, viewer);
+  const task = await deps.exchange.task(id, viewer);
   if (task instanceof Refusal) return task;
-  if (tenant !== undefined) {
-    const named = await findTenant(tenant, deps.finder, deps.authority);
-    if (named instanceof Refusal) return named;
-    if (named.agent?.id !== task.asked.agentId) return refuse('not_found', 'There is no such task.');
+  if (named !== undefined) {
+    const found = await findTenant(named, deps.finder, deps.authority);
+    if (found instanceof Refusal) return found;
+    if (found.agent?.id !== task.asked.agentId) return refuse('not_found', 'There is no such task.');
   }
-  return taskResult(task, { version: call.version, historyLength: params.historyLength });
+  return { task, viewer };
 }
 
 /** Who proves nothing may look at what nobody asked: such a task has no owner but whoever knows its id. */
-async function whoLooks({ gates }: A2aDeps, request: HttpRequest): Promise<Viewer | Refusal> {
+export async function whoLooks({ gates }: Pick<A2aDeps, 'gates'>, request: HttpRequest): Promise<Viewer | Refusal> {
   const principal = await gates.identify({
     wire: 'a2a',
     operation: 'read',

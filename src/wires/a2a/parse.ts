@@ -1,3 +1,4 @@
+import type { ExchangeState } from '../../exchange/types.ts';
 import type { HandedOn } from '../../gates/index.ts';
 import { containsNul } from '../../lib/json.ts';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
@@ -9,13 +10,42 @@ export interface SendParams {
   message: Message;
   historyLength: number | undefined;
   returnImmediately: boolean;
-  wantsPush: boolean;
+  push: PushParams | undefined;
 }
 
-export interface GetParams {
+export interface TaskParams {
   tenant: string | undefined;
   id: string;
+}
+
+export interface GetParams extends TaskParams {
   historyLength: number | undefined;
+}
+
+export interface ListParams {
+  tenant: string | undefined;
+  contextId: string | undefined;
+  state: ExchangeState | undefined;
+  /** Milliseconds. */
+  since: number | undefined;
+  pageSize: number;
+  pageToken: string;
+  historyLength: number | undefined;
+  includeArtifacts: boolean;
+}
+
+/** Its values are checked by `PushConfigs`; here only their types. */
+export interface PushParams {
+  id: string | undefined;
+  url: string;
+  token: string | undefined;
+  authentication: { scheme: string; credentials: string } | undefined;
+}
+
+export interface PushIdParams {
+  tenant: string | undefined;
+  taskId: string;
+  id: string;
 }
 
 const maxParts = 64;
@@ -36,23 +66,134 @@ export function readSendParams(params: Record<string, unknown>): SendParams | Re
   return reading(() => {
     const message = readMessage(params.message);
     const configuration = record(params, 'configuration') ?? {};
-    const push = field(configuration, 'taskPushNotificationConfig');
+    const push = record(configuration, 'taskPushNotificationConfig', 'configuration.');
     return {
       tenant: text(params, 'tenant', 512, ''),
       message,
       historyLength: count(configuration, 'historyLength', 'configuration.'),
       returnImmediately: flag(configuration, 'returnImmediately', 'configuration.') ?? false,
-      wantsPush: push != null,
+      push: push && readPush(push, 'configuration.taskPushNotificationConfig.'),
     };
   });
 }
 
 export function readGetParams(params: Record<string, unknown>): GetParams | Refusal {
+  return reading(() => ({ ...taskParams(params), historyLength: count(params, 'historyLength', '') }));
+}
+
+/** CancelTask, SubscribeToTask. */
+export function readTaskParams(params: Record<string, unknown>): TaskParams | Refusal {
+  return reading(() => taskParams(params));
+}
+
+const mostPerPage = 100;
+
+export function readListParams(params: Record<string, unknown>): ListParams | Refusal {
   return reading(() => {
-    const id = text(params, 'id', maxId, '');
-    if (id === undefined) throw new Wrong('id', 'is missing');
-    return { tenant: text(params, 'tenant', 512, ''), id, historyLength: count(params, 'historyLength', '') };
+    const pageSize = count(params, 'pageSize', '') ?? 50;
+    if (pageSize < 1 || pageSize > mostPerPage) throw new Wrong('pageSize', `must be from 1 to ${mostPerPage}`);
+    return {
+      tenant: text(params, 'tenant', 512, ''),
+      contextId: text(params, 'contextId', maxId, ''),
+      state: readState(field(params, 'status')),
+      since: readTime(params, 'statusTimestampAfter'),
+      pageSize,
+      pageToken: text(params, 'pageToken', 512, '') ?? '',
+      historyLength: count(params, 'historyLength', ''),
+      includeArtifacts: flag(params, 'includeArtifacts', '') ?? false,
+    };
   });
+}
+
+/** CreateTaskPushNotificationConfig. */
+export function readPushSetParams(
+  params: Record<string, unknown>,
+): (PushParams & { tenant: string | undefined; taskId: string }) | Refusal {
+  return reading(() => ({
+    tenant: text(params, 'tenant', 512, ''),
+    taskId: needed(params, 'taskId'),
+    ...readPush(params, ''),
+  }));
+}
+
+/** GetTaskPushNotificationConfig, DeleteTaskPushNotificationConfig. */
+export function readPushIdParams(params: Record<string, unknown>): PushIdParams | Refusal {
+  return reading(() => ({
+    tenant: text(params, 'tenant', 512, ''),
+    taskId: needed(params, 'taskId'),
+    id: needed(params, 'id'),
+  }));
+}
+
+export function readPushListParams(params: Record<string, unknown>): Omit<PushIdParams, 'id'> | Refusal {
+  return reading(() => ({ tenant: text(params, 'tenant', 512, ''), taskId: needed(params, 'taskId') }));
+}
+
+export function readTenant(params: Record<string, unknown>): string | undefined | Refusal {
+  return reading(() => text(params, 'tenant', 512, ''));
+}
+
+function taskParams(params: Record<string, unknown>): TaskParams {
+  return { tenant: text(params, 'tenant', 512, ''), id: needed(params, 'id') };
+}
+
+function needed(params: Record<string, unknown>, name: string): string {
+  const value = text(params, name, maxId, '');
+  if (value === undefined) throw new Wrong(name, 'is missing');
+  return value;
+}
+
+function readPush(config: Record<string, unknown>, at: string): PushParams {
+  const url = text(config, 'url', 4_096, at);
+  if (url === undefined) throw new Wrong(`${at}url`, 'is missing');
+  const authentication = record(config, 'authentication', at);
+  const scheme = authentication && text(authentication, 'scheme', 256, `${at}authentication.`);
+  if (authentication && scheme === undefined) throw new Wrong(`${at}authentication.scheme`, 'is missing');
+  return {
+    id: text(config, 'id', maxId, at),
+    url,
+    token: text(config, 'token', 65_536, at),
+    authentication: authentication && {
+      scheme: scheme!,
+      credentials: text(authentication, 'credentials', 65_536, `${at}authentication.`) ?? '',
+    },
+  };
+}
+
+/** By name or, as ProtoJSON also has it, by number. */
+const stateNumbers: readonly (ExchangeState | undefined)[] = [
+  undefined,
+  'submitted',
+  'working',
+  'completed',
+  'failed',
+  'canceled',
+  'input_required',
+  'rejected',
+  'auth_required',
+];
+
+function readState(value: unknown): ExchangeState | undefined {
+  if (value == null || value === '' || value === 'TASK_STATE_UNSPECIFIED') return undefined;
+  const at =
+    typeof value === 'string'
+      ? stateNumbers.findIndex((state) => state !== undefined && value === `TASK_STATE_${state.toUpperCase()}`)
+      : typeof value === 'number'
+        ? value
+        : -1;
+  if (at === -1 || !(at in stateNumbers)) throw new Wrong('status', 'must be a state of a task');
+  return stateNumbers[at];
+}
+
+/** RFC 3339. */
+function readTime(params: Record<string, unknown>, name: string): number | undefined {
+  const value = text(params, name, 64, '');
+  if (value === undefined) return undefined;
+  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/i.test(value)
+    ? Date.parse(value)
+    : Number.NaN;
+  if (Number.isNaN(at)) throw new Wrong(name, 'must be a timestamp such as 2026-11-30T12:00:00.000Z');
+  return at;
 }
 
 const maxAudience = 1_000;

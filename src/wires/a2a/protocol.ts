@@ -11,7 +11,18 @@ export const REDSYN_EXTENSION = 'https://gatehouse.dev/ext/redsyn/v1';
 /** Beside an envelope whose event the gateway of its topic hands on: which topic, whose, and for which orgs. */
 export const HANDED_ON = `${REDSYN_EXTENSION}/handed-on`;
 
-export type OperationName = 'send' | 'stream' | 'get' | 'list' | 'cancel' | 'subscribe' | 'push' | 'extendedCard';
+export type OperationName =
+  | 'send'
+  | 'stream'
+  | 'get'
+  | 'list'
+  | 'cancel'
+  | 'subscribe'
+  | 'pushSet'
+  | 'pushGet'
+  | 'pushList'
+  | 'pushDelete'
+  | 'extendedCard';
 
 /** JSON-RPC method names of both versions (a2a-conformance §1). The two grammars are disjoint. */
 export const methods: ReadonlyMap<string, { operation: OperationName; version: Version }> = new Map([
@@ -22,10 +33,10 @@ export const methods: ReadonlyMap<string, { operation: OperationName; version: V
     ListTasks: 'list',
     CancelTask: 'cancel',
     SubscribeToTask: 'subscribe',
-    CreateTaskPushNotificationConfig: 'push',
-    GetTaskPushNotificationConfig: 'push',
-    ListTaskPushNotificationConfigs: 'push',
-    DeleteTaskPushNotificationConfig: 'push',
+    CreateTaskPushNotificationConfig: 'pushSet',
+    GetTaskPushNotificationConfig: 'pushGet',
+    ListTaskPushNotificationConfigs: 'pushList',
+    DeleteTaskPushNotificationConfig: 'pushDelete',
     GetExtendedAgentCard: 'extendedCard',
   }),
   ...names('0.3', {
@@ -34,10 +45,10 @@ export const methods: ReadonlyMap<string, { operation: OperationName; version: V
     'tasks/get': 'get',
     'tasks/cancel': 'cancel',
     'tasks/resubscribe': 'subscribe',
-    'tasks/pushNotificationConfig/set': 'push',
-    'tasks/pushNotificationConfig/get': 'push',
-    'tasks/pushNotificationConfig/list': 'push',
-    'tasks/pushNotificationConfig/delete': 'push',
+    'tasks/pushNotificationConfig/set': 'pushSet',
+    'tasks/pushNotificationConfig/get': 'pushGet',
+    'tasks/pushNotificationConfig/list': 'pushList',
+    'tasks/pushNotificationConfig/delete': 'pushDelete',
     'agent/getAuthenticatedExtendedCard': 'extendedCard',
   }),
 ]);
@@ -83,14 +94,50 @@ export interface Artifact {
   extensions?: string[];
 }
 
+export interface TaskStatus {
+  state: string;
+  message?: Message;
+  timestamp: string;
+}
+
 export interface Task {
   id: string;
   contextId: string;
-  status: { state: string; message?: Message; timestamp: string };
+  status: TaskStatus;
   artifacts?: Artifact[];
   history?: Message[];
   metadata?: Metadata;
 }
+
+/** One event of a stream (§3.2.3). */
+export type StreamResponse =
+  | { task: Task }
+  | { message: Message }
+  | { statusUpdate: { taskId: string; contextId: string; status: TaskStatus; metadata?: Metadata } }
+  | { artifactUpdate: { taskId: string; contextId: string; artifact: Artifact; append: boolean; lastChunk: boolean } };
+
+export interface TaskPushNotificationConfig {
+  taskId: string;
+  id: string;
+  url: string;
+  token?: string;
+  authentication?: { scheme: string; credentials: string };
+}
+
+/** What the operations answer, in 1.0's form whatever the client speaks; the bindings bring it into hers. */
+export interface Answers {
+  send: { task: Task } | { message: Message };
+  get: Task;
+  list: { tasks: Task[]; nextPageToken: string; pageSize: number; totalSize: number };
+  cancel: Task;
+  pushSet: TaskPushNotificationConfig;
+  pushGet: TaskPushNotificationConfig;
+  pushList: { configs: TaskPushNotificationConfig[]; nextPageToken: string };
+  pushDelete: Record<string, never>;
+  extendedCard: object;
+}
+
+export type PlainOperation = keyof Answers;
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,13 +1,15 @@
 import type { HttpRequest, HttpResponse, RenderRefusal, Route } from '../../lib/http.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
-import { type CancelDeps, cancel } from './cancel.ts';
-import { extensionRequired, ofRefusal, pushNotSupported, type RpcError, unsupportedOperation } from './errors.ts';
-import { carriesProof, get } from './get.ts';
-import { REDSYN_EXTENSION, SIGNATURE_EXTENSION, type Version } from './protocol.ts';
-import { answerError, answerResult, type Call, readCall } from './rpc.ts';
-import { type Asked, isRpcError, type A2aDeps as SendDeps, send } from './send.ts';
+import { ofRefusal } from './errors.ts';
+import { carriesProof } from './get.ts';
+import { type A2aDeps, activated, type Outcome, run } from './operations.ts';
+import { isRestPath, renderRestRefusal, restRoutes } from './rest.ts';
+import { answerError, answerResult, type Call, type RequestId, readCall, resultText } from './rpc.ts';
+import type { Asked } from './send.ts';
+import { streamResponse } from './sse.ts';
+import { answerToV03, eventToV03, paramsFromV03 } from './v03.ts';
 
-export type A2aDeps = SendDeps & CancelDeps;
+export type { A2aDeps } from './operations.ts';
 
 /** An envelope may stand in a request twice: whole in the metadata, and shown as parts. */
 const maxBody = 1024 * 1024;
@@ -35,17 +37,23 @@ const paths: readonly (readonly [path: string, tenant: TenantOf, about: string])
   ],
 ];
 
-/** A2A over JSON-RPC, 1.0 and 0.3 on the same addresses. */
+/** A2A of both versions: over JSON-RPC on the same addresses, over HTTP+JSON each on its own. */
 export function a2aRoutes(deps: A2aDeps): Route[] {
-  return paths.map(([path, tenant, about]) => ({
-    method: 'POST',
-    path,
-    handler: (request) => handle(deps, request, tenant(request.params)),
-    hot: true,
+  const body = {
     maxBody,
-    large: { maxBody: maxLargeBody, allow: (request) => mayBeLarge(deps, request) },
-    about,
-  }));
+    large: { maxBody: maxLargeBody, allow: (request: HttpRequest) => mayBeLarge(deps, request) },
+  };
+  const rpc = paths.map(
+    ([path, tenant, about]): Route => ({
+      method: 'POST',
+      path,
+      handler: (request) => handle(deps, request, tenant(request.params)),
+      hot: true,
+      ...body,
+      about,
+    }),
+  );
+  return [...rpc, ...restRoutes(deps, body)];
 }
 
 /** Who proves to be somebody may; of everybody else no more is read than before. */
@@ -59,66 +67,56 @@ async function mayBeLarge({ gates }: A2aDeps, request: HttpRequest): Promise<Ref
   return caller instanceof Refusal ? caller : undefined;
 }
 
-/** What was refused before a request was read has no id. */
-export const renderRefusal: RenderRefusal = (refusal) => answerError({ text: 'null' }, ofRefusal(refusal));
+/** What was refused before a request was read has no id, and HTTP's own status. */
+export const renderRefusal: RenderRefusal = (refusal, request) => {
+  if (isRestPath(request.path)) return renderRestRefusal(refusal, request);
+  const error = ofRefusal(refusal);
+  return answerError({ text: 'null' }, { ...error, status: error.status === 200 ? refusal.status : error.status });
+};
 
 async function handle(deps: A2aDeps, request: HttpRequest, pathTenant: string | undefined): Promise<HttpResponse> {
   const call = readCall(request);
   if ('error' in call) return answerError(call.id, call.error);
-  const asked = { call, request, pathTenant };
-  const result = await run(deps, asked);
-  const headers = activated(call.version, request);
-  if (result instanceof Refusal) return answerError(call.id, errorOf(result, asked), headers);
-  return isRpcError(result) ? answerError(call.id, result, headers) : answerResult(call.id, result, headers);
+  const asked = askedBy(call, request, pathTenant);
+  return answer(deps, call, await run(deps, asked), activated(call.version, request));
 }
 
-async function run(deps: A2aDeps, asked: Asked): Promise<object | Refusal | RpcError> {
-  switch (asked.call.operation) {
-    case 'send':
-      return send(deps, asked);
-    case 'get':
-      return get(deps, asked);
-    case 'push':
-      return pushNotSupported();
-    case 'stream':
-    case 'subscribe':
-      return unsupportedOperation('Streaming is not offered here: the card says so.');
-    case 'extendedCard':
-      return unsupportedOperation('There is no extended card here: the card says so.');
-    case 'cancel':
-      return cancel(deps, asked);
-    case 'list':
-      return unsupportedOperation('That operation is not offered here.');
+function askedBy(
+  { id, operation, version, params, raw }: Call,
+  request: HttpRequest,
+  pathTenant: string | undefined,
+): Asked {
+  return {
+    operation,
+    version,
+    params: version === '0.3' ? paramsFromV03(operation, params) : params,
+    raw,
+    messageText: () => raw(['message'])!,
+    request,
+    pathTenant,
+    isAnswered: id !== 'none',
+  };
+}
+
+function answer(
+  { clock }: A2aDeps,
+  { id, version }: { id: RequestId; version: Call['version'] },
+  outcome: Outcome,
+  headers: Record<string, string>,
+): HttpResponse {
+  if ('error' in outcome) return answerError(id, outcome.error, headers);
+  if ('stream' in outcome) {
+    if (id === 'none') {
+      outcome.stream.close();
+      return answerResult(id, null, headers);
+    }
+    return streamResponse(
+      outcome.stream,
+      ({ event, final }) => resultText(id, version === '1.0' ? event : eventToV03(event, final)),
+      clock,
+      headers,
+    );
   }
-}
-
-/** A stranger that proves nothing and never said that it can sign hears what it lacks; 0.3 has no such error, so there the 401 says it. */
-function errorOf(refusal: Refusal, { call, request }: Asked): RpcError {
-  const asksForProof = refusal.code === 'unauthenticated' || refusal.code === 'signature_missing';
-  if (
-    asksForProof &&
-    !carriesProof(request) &&
-    call.version === '1.0' &&
-    !requested(call, request).includes(SIGNATURE_EXTENSION)
-  ) {
-    return extensionRequired(SIGNATURE_EXTENSION, refusal);
-  }
-  return ofRefusal(refusal);
-}
-
-const spoken: readonly string[] = [SIGNATURE_EXTENSION, REDSYN_EXTENSION];
-
-/** §4.6: of the extensions that the client asked for, those that we speak. */
-function activated(version: Version, request: HttpRequest): Record<string, string> {
-  const name = version === '1.0' ? 'a2a-extensions' : 'x-a2a-extensions';
-  const uris = listed(request, name).filter((uri) => spoken.includes(uri));
-  return uris.length > 0 ? { [name]: [...new Set(uris)].join(', ') } : {};
-}
-
-function requested({ version }: Call, request: HttpRequest): string[] {
-  return listed(request, version === '1.0' ? 'a2a-extensions' : 'x-a2a-extensions');
-}
-
-function listed({ headers }: HttpRequest, name: string): string[] {
-  return (headers.get(name) ?? '').split(',').map((uri) => uri.trim());
+  const result = version === '1.0' ? outcome.value : answerToV03(outcome.operation, outcome.value);
+  return answerResult(id, result, headers);
 }

@@ -26,7 +26,7 @@ export interface Fault {
 }
 
 /** Room for an envelope at the REDSYN wire's limits inside a message that also shows it as parts. */
-const limits = { maxDepth: 80, maxMembers: 50_000 };
+export const jsonLimits = { maxDepth: 80, maxMembers: 50_000 };
 const nobody: RequestId = { text: 'null' };
 const OPEN_ARRAY = 0x5b;
 
@@ -41,7 +41,7 @@ export function readCall(request: HttpRequest): Call | Fault {
     return { id: nobody, error: { ...ofRefusal(refusal), code: -32600, status: 415 } };
   }
   if (firstByte(request.body) === OPEN_ARRAY) return invalid(nobody, 'Batches are not taken. Send one request.');
-  const json = readJson(request.body, limits);
+  const json = readJson(request.body, jsonLimits);
   if (json instanceof Refusal) return { id: nobody, error: ofRefusal(json) };
   return classify(json, request);
 }
@@ -81,18 +81,23 @@ function readId(json: JsonText, value: Record<string, unknown>): RequestId | und
 
 /**
  * A2A §3.6.1: the header, else the query parameter; a patch number counts for nothing. Absent it would mean 0.3 (§3.6.2), but the names of
- * the methods tell the versions apart, so a client that forgot the header is understood.
+ * the methods, and the paths of HTTP+JSON, tell the versions apart, so a client that forgot the header is understood.
  */
-function askedVersion(request: HttpRequest): Version | 'unknown' | undefined {
+export function askedVersion(request: HttpRequest): Version | 'unknown' | undefined {
   const asked = (request.headers.get('a2a-version') || new URLSearchParams(request.search).get('A2A-Version'))?.trim();
   if (!asked) return undefined;
   const [, version] = /^(\d+\.\d+)(?:\.\d+)?$/.exec(asked) ?? [];
   return supportedVersions.find((each) => each === version) ?? 'unknown';
 }
 
-export function answerResult(id: RequestId, result: object, headers: Record<string, string>): HttpResponse {
+export function answerResult(id: RequestId, result: object | null, headers: Record<string, string>): HttpResponse {
   if (id === 'none') return { status: 204, headers };
-  return { status: 200, headers: json(headers), body: withId(id.text, new SuccessObject('', result).serialize()) };
+  return { status: 200, headers: json(headers), body: resultText(id, result) };
+}
+
+/** A whole answer, as an event of a stream is one too (§9.4.2). */
+export function resultText(id: { readonly text: string }, result: object | null): string {
+  return withId(id.text, new SuccessObject('', result).serialize());
 }
 
 export function answerError(id: RequestId, error: RpcError, headers: Record<string, string> = {}): HttpResponse {

@@ -1,6 +1,15 @@
 import type { Admitted } from '../../exchange/admitted.ts';
 import type { Envelope } from '../../exchange/message.ts';
-import { type Accepted, type Exchange, finalStates, type TaskView, type Viewer } from '../../exchange/types.ts';
+import type { PushConfigs, PushRow } from '../../exchange/push/index.ts';
+import type { Tasks } from '../../exchange/task/index.ts';
+import {
+  type Accepted,
+  type Beside,
+  type Exchange,
+  finalStates,
+  type TaskView,
+  type Viewer,
+} from '../../exchange/types.ts';
 import type { Gates, Inbound } from '../../gates/index.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { HttpRequest } from '../../lib/http.ts';
@@ -9,16 +18,17 @@ import type { JsonText } from '../../lib/json.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type AgentFinder, findFrontDesk, findTenant, type Named } from './addressee.ts';
 import { bodyOfParts } from './body.ts';
-import { pushNotSupported, type RpcError, unsupportedOperation } from './errors.ts';
-import { readHandedOn, readSendParams, type SendParams } from './parse.ts';
-import { HANDED_ON, isRecord, REDSYN_EXTENSION } from './protocol.ts';
-import { openedTask, redsynAnswer, sendResult, taskOf } from './render.ts';
-import type { Call } from './rpc.ts';
-import { sendParamsFromV03 } from './v03.ts';
+import { bareMessage, TaskFold } from './fold.ts';
+import { type PushParams, readHandedOn, readSendParams, type SendParams } from './parse.ts';
+import { type Answers, HANDED_ON, type OperationName, REDSYN_EXTENSION, type Version } from './protocol.ts';
+import { openedTask, redsynAnswer } from './render.ts';
+import { follow, type TaskStream, tell } from './stream.ts';
 
 export interface A2aDeps {
   gates: Pick<Gates, 'admit' | 'identify'>;
   exchange: Exchange;
+  tasks: Pick<Tasks, 'list' | 'watch' | 'cancel'>;
+  pushes: Pick<PushConfigs, 'check' | 'row' | 'set' | 'get' | 'list' | 'remove'>;
   finder: AgentFinder;
   /** Checks an envelope's form; the REDSYN wire's own check, handed in because no wire imports another. */
   checkEnvelope(json: JsonText, text: string): { envelope: Envelope; text: string; zip: Buffer | null } | Refusal;
@@ -29,47 +39,103 @@ export interface A2aDeps {
   blockingMs?: number;
 }
 
-/** A call together with the request that carried it and whom its path names. */
+/** What is asked, whichever binding and version it came in. */
 export interface Asked {
-  call: Call;
+  operation: OperationName;
+  version: Version;
+  /** In 1.0's form. */
+  params: Record<string, unknown>;
+  /** Values as they were written. */
+  raw(path: ReadonlyArray<string | number>): string | undefined;
+  /** The message of a send as its sender wrote it. */
+  messageText(): string;
   request: HttpRequest;
-  /** From the path; rules over `tenant`. */
+  /** Whom the path names; rules over `tenant`. */
   pathTenant: string | undefined;
+  /** False for a JSON-RPC notification: nobody reads what comes of it. */
+  isAnswered: boolean;
 }
 
 const redsynPath = ['message', 'metadata', REDSYN_EXTENSION] as const;
 
-/** SendMessage, `message/send`. */
-export async function send(deps: A2aDeps, asked: Asked): Promise<object | Refusal | RpcError> {
-  const { call, request } = asked;
-  const params = readSendParams(call.version === '0.3' ? sendParamsFromV03(call.params) : call.params);
+/** SendMessage. */
+export async function send(deps: A2aDeps, asked: Asked): Promise<Answers['send'] | Refusal> {
+  const sent = await sendOff(deps, asked);
+  if (sent instanceof Refusal) return sent;
+  const { accepted, params, isRedsyn } = sent;
+  if (isRedsyn) {
+    const task = openedTask(accepted, deps.clock.now(), undefined);
+    return { task: { ...task, metadata: redsynAnswer(accepted) } };
+  }
+  // Nobody reads the answer to a notification.
+  if (!asked.isAnswered) return { task: openedTask(accepted, deps.clock.now(), undefined) };
+  if (params.returnImmediately && !params.message.taskId && !accepted.duplicate) {
+    const message = params.historyLength === 0 ? undefined : params.message;
+    return { task: openedTask(accepted, deps.clock.now(), message) };
+  }
+  return settled(deps, asked, sent);
+}
+
+/** SendStreamingMessage: the task as the message left it, then all that came of it. */
+export async function sendStreaming(deps: A2aDeps, asked: Asked): Promise<TaskStream | Refusal> {
+  const sent = await sendOff(deps, asked);
+  if (sent instanceof Refusal) return sent;
+  const { accepted, viewer, params } = sent;
+  const watch = await deps.tasks.watch(accepted.exchangeId, viewer);
+  if (watch instanceof Refusal) return watch;
+  const { view } = watch;
+  // A fast agent has answered by now: the stream tells it after the task, as it would have a moment later.
+  const own = view.messages.findIndex((message) => message.fromAsker && message.id === accepted.id) + 1;
+  const fold = new TaskFold(view);
+  fold.take({ ...view, messages: view.messages.slice(0, own), more: true });
+  const task = fold.task({ historyLength: params.historyLength });
+  const came = tell(fold, fold.take({ ...view, messages: view.messages.slice(own), more: false }));
+  return follow(watch, fold, [{ event: { task }, final: false }, ...came]);
+}
+
+interface Sent {
+  accepted: Accepted;
+  viewer: Viewer;
+  params: SendParams;
+  isRedsyn: boolean;
+}
+
+async function sendOff(deps: A2aDeps, asked: Asked): Promise<Sent | Refusal> {
+  const params = readSendParams(asked.params);
   if (params instanceof Refusal) return params;
-  if (params.wantsPush) return pushNotSupported();
   const tenant = tenantFrom(asked.pathTenant, params.tenant);
   if (tenant instanceof Refusal) return tenant;
+  const push = params.push && (await pushRow(deps, params.push, asked.version));
+  if (push instanceof Refusal) return push;
   const isRedsyn = params.message.metadata?.[REDSYN_EXTENSION] !== undefined;
   const inbound = isRedsyn ? await carried(deps, asked, params, tenant) : await plain(deps, asked, params, tenant);
   if (inbound instanceof Refusal) return inbound;
 
-  const { taskId, contextId } = params.message;
-  let admitted = await deps.gates.admit(inbound);
+  const admitted = await deps.gates.admit(inbound);
   if (admitted instanceof Refusal) return admitted;
-  if (taskId !== undefined && !isRedsyn) {
-    const task = await continued(deps, admitted, taskId, contextId);
-    if (task instanceof Refusal || 'code' in task) return task;
-    if (contextId === undefined) {
-      admitted = await deps.gates.admit({ ...inbound, thread: task.thread });
-      if (admitted instanceof Refusal) return admitted;
-    }
-  }
+  const { taskId, contextId } = params.message;
   const viewer = viewerOf(admitted);
-  const accepted = await deps.exchange.accept(admitted);
-  if (accepted instanceof Refusal) return accepted;
-  if (isRedsyn) {
-    const task = openedTask(accepted, deps.clock.now(), undefined);
-    return sendResult({ ...task, metadata: redsynAnswer(accepted) }, call.version);
-  }
-  return answer(deps, { accepted, viewer, params, request, call });
+  const beside: Beside = {
+    ...(push && { push: [push] }),
+    ...(taskId !== undefined && !isRedsyn && { goesOn: { taskId, thread: contextId, viewer } }),
+  };
+  const accepted = await deps.exchange.accept(admitted, beside);
+  return accepted instanceof Refusal ? accepted : { accepted, viewer, params, isRedsyn };
+}
+
+async function pushRow(
+  { pushes }: A2aDeps,
+  { id, url, token, authentication }: PushParams,
+  version: Version,
+): Promise<PushRow | Refusal> {
+  const config = {
+    url,
+    version,
+    ...(id !== undefined && { id }),
+    ...(token !== undefined && { token }),
+    ...(authentication && { authentication }),
+  };
+  return (await pushes.check(config, 'configuration.taskPushNotificationConfig.')) ?? pushes.row(config);
 }
 
 /** Path beats `tenant`, and two that differ are a mistake that nobody should guess about (a2a-conformance §12). */
@@ -83,13 +149,13 @@ export function tenantFrom(path: string | undefined, tenant: string | undefined)
 /** The envelope that rides in the metadata is the message; the A2A message around it is its wrapping. */
 async function carried(
   deps: A2aDeps,
-  { call, request }: Asked,
+  { raw, request }: Asked,
   { message }: SendParams,
   tenant: string | undefined,
 ): Promise<Inbound | Refusal> {
   const read = deps.checkEnvelope(
-    { value: message.metadata?.[REDSYN_EXTENSION], raw: (path) => call.raw([...redsynPath, ...path]) },
-    call.raw(redsynPath)!,
+    { value: message.metadata?.[REDSYN_EXTENSION], raw: (path) => raw([...redsynPath, ...path]) },
+    raw(redsynPath)!,
   );
   if (read instanceof Refusal) return read;
   const { envelope, text, zip } = read;
@@ -119,7 +185,7 @@ async function carried(
 
 async function plain(
   deps: A2aDeps,
-  { call, request }: Asked,
+  { messageText, request }: Asked,
   { message }: SendParams,
   tenant: string | undefined,
 ): Promise<Inbound | Refusal> {
@@ -136,7 +202,7 @@ async function plain(
     operation: 'message',
     request,
     envelope: { v: 1, id: idOf(message.messageId, key), kind: 'request', from: '', to: named.to, body },
-    a2aText: call.raw(['message'])!,
+    a2aText: messageText(),
     ...(named.agent && { addressee: named.agent }),
     ...(message.contextId !== undefined && { thread: message.contextId }),
     answers: 'poll',
@@ -148,28 +214,6 @@ async function plain(
 function idOf(messageId: string, key: string | undefined): string {
   if (key) return derivedId(['a2a-idempotency-key', key]);
   return /^[^\s\p{C}]{1,200}$/u.test(messageId) ? messageId : '';
-}
-
-/** The task that a message goes on with: the caller's own, of this agent, in this context, and still open (§3.4.2, §3.4.3). */
-async function continued(
-  deps: A2aDeps,
-  admitted: Admitted,
-  taskId: string,
-  contextId: string | undefined,
-): Promise<TaskView | Refusal | RpcError> {
-  const task = await deps.exchange.task(taskId, viewerOf(admitted));
-  if (task instanceof Refusal) return task;
-  const { target } = admitted;
-  if (target.kind === 'agent' && task.asked.agentId !== target.agent.id)
-    return refuse('not_found', 'There is no such task.');
-  if (contextId !== undefined && contextId !== task.thread) {
-    return refuse('invalid_field', '`message.contextId` is not the context of that task.', {
-      data: { field: 'message.contextId' },
-    });
-  }
-  return finalStates.has(task.state)
-    ? unsupportedOperation('That task has ended. Send the message without its taskId.')
-    : task;
 }
 
 /** The caller as the reader of what it asked. */
@@ -185,38 +229,25 @@ function viewerOf({ sender }: Admitted): Viewer {
   }
 }
 
-interface Opened {
-  accepted: Accepted;
-  viewer: Viewer;
-  params: SendParams;
-  request: HttpRequest;
-  call: Call;
-}
-
-/** At once, or (the default of 1.0) when the task ends or needs the caller (§3.2.2). */
-async function answer(deps: A2aDeps, { accepted, viewer, params, request, call }: Opened): Promise<object | Refusal> {
-  const { historyLength } = params;
-  // Nobody reads the answer to a notification.
-  const isImmediate = params.returnImmediately || call.id === 'none';
-  if (isImmediate && accepted.state === 'submitted') {
-    const message = historyLength === 0 ? undefined : params.message;
-    return sendResult(openedTask(accepted, deps.clock.now(), message), call.version);
-  }
-  const until = deps.clock.now() + (isImmediate ? 0 : (deps.blockingMs ?? 25_000));
-  for (;;) {
+/** When the task ends or needs the caller (§3.2.2), or as it stands when that takes too long. */
+async function settled(
+  deps: A2aDeps,
+  { request }: Asked,
+  { accepted, viewer, params }: Sent,
+): Promise<Answers['send'] | Refusal> {
+  const until = deps.clock.now() + (params.returnImmediately ? 0 : (deps.blockingMs ?? 25_000));
+  for (let waits = true; ; ) {
     const view = await deps.exchange.task(accepted.exchangeId, viewer);
     if (view instanceof Refusal) return view;
     const left = until - deps.clock.now();
-    if (left <= 0 || isSettled(view) || request.gone.aborted)
-      return sendResult(taskOf(view, { historyLength }), call.version);
-    await deps.exchange.waitForChange(accepted.exchangeId, view.updatedAt, left, request.gone);
+    if (!waits || left <= 0 || isSettled(view) || request.gone.aborted) {
+      const message = params.message.taskId === undefined ? bareMessage(view) : undefined;
+      return message ? { message } : { task: TaskFold.of(view).task({ historyLength: params.historyLength }) };
+    }
+    waits = await deps.exchange.waitForChange(accepted.exchangeId, view.updatedAt, left, request.gone);
   }
 }
 
 function isSettled({ state }: TaskView): boolean {
   return finalStates.has(state) || state === 'input_required' || state === 'auth_required';
-}
-
-export function isRpcError(value: object): value is RpcError {
-  return isRecord(value) && 'code' in value && 'headers' in value;
 }

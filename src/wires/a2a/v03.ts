@@ -1,9 +1,44 @@
-import { type Artifact, isRecord, type Message, type Part, type Task } from './protocol.ts';
+import {
+  type Answers,
+  type Artifact,
+  isRecord,
+  type Message,
+  type OperationName,
+  type Part,
+  type PlainOperation,
+  type StreamResponse,
+  type Task,
+  type TaskPushNotificationConfig,
+  type TaskStatus,
+} from './protocol.ts';
 
 /**
  * A2A 0.3 and 1.0 say the same in different forms (a2a-conformance §6). What arrives in 0.3 is brought into 1.0's form before it is
  * checked, so that one set of checks serves both; what leaves is brought back. Unknown members are dropped: 1.0's checks ignore them.
  */
+export function paramsFromV03(operation: OperationName, params: Record<string, unknown>): Record<string, unknown> {
+  switch (operation) {
+    case 'send':
+    case 'stream':
+      return sendParamsFromV03(params);
+    case 'pushSet': {
+      const { pushNotificationConfig: config } = params;
+      const flat = isRecord(config) ? pushFromV03(config) : {};
+      return { taskId: params.taskId, id: defaultConfigId, ...flat };
+    }
+    case 'pushGet':
+    case 'pushDelete':
+      return { taskId: params.id, id: params.pushNotificationConfigId ?? defaultConfigId };
+    case 'pushList':
+      return { taskId: params.id };
+    default:
+      return params;
+  }
+}
+
+/** 0.3 lets a task have a config without an id, and asks for it without one. */
+const defaultConfigId = 'default';
+
 export function sendParamsFromV03(params: Record<string, unknown>): Record<string, unknown> {
   const { configuration } = params;
   return {
@@ -22,8 +57,68 @@ function configurationFromV03({
   return {
     ...rest,
     returnImmediately: typeof blocking === 'boolean' || blocking === undefined ? !blocking : blocking,
-    ...(pushNotificationConfig != null && { taskPushNotificationConfig: pushNotificationConfig }),
+    ...(pushNotificationConfig != null && {
+      taskPushNotificationConfig: isRecord(pushNotificationConfig)
+        ? { id: defaultConfigId, ...pushFromV03(pushNotificationConfig) }
+        : pushNotificationConfig,
+    }),
   };
+}
+
+/** 1.0 has one scheme where 0.3 lists several: the first is used. */
+function pushFromV03({ id, url, token, authentication }: Record<string, unknown>): Record<string, unknown> {
+  const { schemes, credentials } = isRecord(authentication) ? authentication : {};
+  const [scheme] = Array.isArray(schemes) ? (schemes as unknown[]) : [];
+  return {
+    ...(id != null && id !== '' && { id }),
+    url,
+    token,
+    ...(authentication != null && {
+      authentication: isRecord(authentication) ? { scheme, credentials } : authentication,
+    }),
+  };
+}
+
+function pushToV03({ taskId, id, url, token, authentication }: TaskPushNotificationConfig): object {
+  const more = authentication && {
+    authentication: { schemes: [authentication.scheme], credentials: authentication.credentials },
+  };
+  return { taskId, pushNotificationConfig: { id, url, ...(token !== undefined && { token }), ...more } };
+}
+
+/** What an operation answers in 0.3 (JSON-RPC): bare where 1.0 wraps. */
+export function answerToV03<Name extends PlainOperation>(operation: Name, value: Answers[Name]): object | null {
+  const answer = { operation, value } as { [N in PlainOperation]: { operation: N; value: Answers[N] } }[PlainOperation];
+  switch (answer.operation) {
+    case 'send':
+      return 'task' in answer.value ? taskToV03(answer.value.task) : messageToV03(answer.value.message);
+    case 'get':
+    case 'cancel':
+      return taskToV03(answer.value);
+    case 'list':
+      return { ...answer.value, tasks: answer.value.tasks.map(taskToV03) };
+    case 'pushSet':
+    case 'pushGet':
+      return pushToV03(answer.value);
+    case 'pushList':
+      return answer.value.configs.map(pushToV03);
+    case 'pushDelete':
+      return null;
+    case 'extendedCard':
+      return answer.value;
+  }
+}
+
+/** `final`: nothing follows on this stream. */
+export function eventToV03(event: StreamResponse, final: boolean): object {
+  if ('task' in event) return taskToV03(event.task);
+  if ('message' in event) return messageToV03(event.message);
+  if ('statusUpdate' in event) {
+    const { status, ...rest } = event.statusUpdate;
+    return { kind: 'status-update', ...rest, status: statusToV03(status), final };
+  }
+  const { artifact, ...rest } = event.artifactUpdate;
+  return { kind: 'artifact-update', ...rest, artifact: artifactToV03(artifact) };
 }
 
 const roles: Readonly<Record<string, string>> = { user: 'ROLE_USER', agent: 'ROLE_AGENT' };
@@ -64,15 +159,15 @@ export function taskToV03(task: Task): object {
     kind: 'task',
     id,
     contextId,
-    status: {
-      state: stateToV03(status.state),
-      ...(status.message && { message: messageToV03(status.message) }),
-      timestamp: status.timestamp,
-    },
+    status: statusToV03(status),
     ...(artifacts && { artifacts: artifacts.map(artifactToV03) }),
     ...(history && { history: history.map(messageToV03) }),
     ...(metadata && { metadata }),
   };
+}
+
+function statusToV03({ state, message, timestamp }: TaskStatus): object {
+  return { state: stateToV03(state), ...(message && { message: messageToV03(message) }), timestamp };
 }
 
 function stateToV03(state: string): string {

@@ -1,0 +1,78 @@
+import type { PushConfigs, PushDue } from '../../exchange/push/index.ts';
+import { type Fetch, FetchRefused } from '../../lib/fetch-types.ts';
+import type { Sender, SendResult } from '../../outbox/types.ts';
+import { TaskFold } from './fold.ts';
+import { isRecord } from './protocol.ts';
+import { eventToV03 } from './v03.ts';
+
+export interface PushClientOptions {
+  pushes: Pick<PushConfigs, 'due'>;
+  fetch: Fetch;
+}
+
+const timeoutMs = 15_000;
+
+/**
+ * Tells webhooks that a task changed (§4.3), with the task as it then stands: whoever gets one notification twice, or one of two, knows the same. 1.0
+ * subscribers get a StreamResponse, those of 0.3 the Task (§0.3:9.5). Not the SDK's sender: that one follows redirects, reaches private addresses, and
+ * forgets what it could not deliver.
+ */
+export function createPushClient({ pushes, fetch }: PushClientOptions): Sender {
+  return {
+    kind: 'push',
+    async send(item, signal) {
+      const owed = readOwed(item.body);
+      const due = owed && (await pushes.due(owed.task, owed.config));
+      // Deleted in the meantime.
+      if (!due) return { outcome: 'delivered' };
+      try {
+        const { headers, body } = notification(due);
+        const answer = await fetch(due.config.url, {
+          method: 'POST',
+          headers,
+          body,
+          maxBytes: 64 * 1024,
+          withoutBody: true,
+          timeoutMs,
+          signal,
+        });
+        return resultOf(answer.status, answer.headers.get('retry-after'));
+      } catch (error) {
+        if (!(error instanceof FetchRefused)) throw error;
+        return { outcome: 'retry', reason: `${error.reason}: ${error.message}`, destinationDown: true };
+      }
+    },
+  };
+}
+
+function readOwed(body: string | null): { task: string; config: string } | null {
+  const owed: unknown = body === null ? null : JSON.parse(body);
+  return isRecord(owed) ? { task: String(owed.task), config: String(owed.config) } : null;
+}
+
+function notification({ config, task }: PushDue): { headers: Record<string, string>; body: string } {
+  const { version, token, authentication } = config;
+  const event = { task: TaskFold.of(task).task({ historyLength: 0 }) };
+  return {
+    headers: {
+      'content-type': version === '1.0' ? 'application/a2a+json' : 'application/json',
+      ...(version === '1.0' && { 'a2a-version': '1.0' }),
+      ...(token !== undefined && { 'x-a2a-notification-token': token }),
+      ...(authentication && { authorization: `${authentication.scheme} ${authentication.credentials}`.trim() }),
+    },
+    body: JSON.stringify(version === '1.0' ? event : eventToV03(event, false)),
+  };
+}
+
+/** A webhook that is gone is not asked again; whatever else it says may pass. A redirect is a failed try like any other (WEB-02). */
+function resultOf(status: number, retryAfter: string | undefined): SendResult {
+  if (status >= 200 && status < 300) return { outcome: 'delivered' };
+  if (status === 410) return { outcome: 'refused', code: 'not_found', words: 'the webhook is gone', status };
+  const seconds = /^\d{1,6}$/.test(retryAfter ?? '') ? { retryAfterMs: Number(retryAfter) * 1000 } : {};
+  return {
+    outcome: 'retry',
+    reason: `it answered ${status}`,
+    ...seconds,
+    destinationDown: status >= 500 || status === 429,
+  };
+}
