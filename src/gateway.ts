@@ -20,6 +20,7 @@ import { Topics } from './exchange/topics/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
+import { sealCard } from './identity/card-seal.ts';
 import { DidResolver } from './identity/resolver.ts';
 import { Sealer } from './identity/sealing.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
@@ -255,6 +256,10 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         facts,
         frontDesk: () => directory.frontDesk(),
         publicAgents: () => directory.publicAgents(),
+        async sign(card, plain) {
+          const jku = `${config.url}/.well-known/jwks.json`;
+          return sealCard(card, plain, { ...(await keyring.signer(keyring.instance())), jku });
+        },
       }),
     ],
     renderers: {

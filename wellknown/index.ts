@@ -2,7 +2,9 @@ import type { DidFacts, Facts } from '../src/directory/facts.ts';
 import type { Agent } from '../src/directory/types.ts';
 import { agentCard, type CardForm, frontDeskCard } from './agent-card.ts';
 import { agentsDocument } from './agents.ts';
+import { aiCatalog } from './ai-catalog.ts';
 import { didDocument, type Place } from './did.ts';
+import { keyDirectory } from './key-directory.ts';
 
 /** What the documents are made of. */
 export interface Sources {
@@ -13,6 +15,8 @@ export interface Sources {
   /** The agent at the bare URL, public or not; null when there is none. */
   frontDesk(): Promise<Agent | null>;
   publicAgents(): Promise<readonly Agent[]>;
+  /** Signs a card that is served; `plain` is the same in the form of A2A 1.0 alone. Without it cards go unsigned. */
+  sign?(card: object, plain: object): Promise<object>;
 }
 
 /** What a request may choose. */
@@ -36,6 +40,12 @@ export interface PublicDocument {
 
 const did = { mediaType: 'application/did+json', maxAge: 60, versioned: false };
 const card = { mediaType: 'application/json', maxAge: 60, versioned: true };
+const keys: Pick<PublicDocument, 'maxAge' | 'versioned' | 'about' | 'build'> = {
+  maxAge: 60,
+  versioned: false,
+  about: 'The keys with which this instance signs.',
+  build: async ({ facts }) => keyDirectory(await facts.instance()),
+};
 const agents = ['/agents/{user}', '/orgs/{org}/agents/{user}'];
 
 /**
@@ -86,6 +96,24 @@ export const publicDocuments: readonly PublicDocument[] = [
     build: async ({ place, publicAgents }) => agentsDocument(place, await publicAgents()),
   },
   {
+    mediaType: 'application/ai-catalog+json',
+    maxAge: 60,
+    versioned: false,
+    paths: ['/.well-known/ai-catalog.json'],
+    about: 'The same agents as an AI Catalog.',
+    build: async ({ place, org, publicAgents }) => aiCatalog(place, org, await publicAgents()),
+  },
+  {
+    ...keys,
+    mediaType: 'application/jwk-set+json',
+    paths: ['/.well-known/jwks.json'],
+  },
+  {
+    ...keys,
+    mediaType: 'application/http-message-signatures-directory+json',
+    paths: ['/.well-known/http-message-signatures-directory'],
+  },
+  {
     ...card,
     paths: ['/.well-known/agent-card.json', '/.well-known/agent.json'],
     about: 'The A2A card of the front desk.',
@@ -93,7 +121,9 @@ export const publicDocuments: readonly PublicDocument[] = [
       const agent = await sources.frontDesk();
       const known = agent && (await factsOf(sources, agent));
       const seen = known?.isPublic ? known : null;
-      return frontDeskCard(sources.place, sources.org, seen?.agent ?? null, didKeyOf(seen), form);
+      return signed(sources, form, (as) =>
+        frontDeskCard(sources.place, sources.org, seen?.agent ?? null, didKeyOf(seen), as),
+      );
     },
   },
   {
@@ -103,7 +133,7 @@ export const publicDocuments: readonly PublicDocument[] = [
     build: async (sources, { params, form }) => {
       const { agent } = (await sources.facts.owner(orgOf(params), params.user ?? '')) ?? {};
       const known = agent ? await factsOf(sources, agent) : null;
-      return known && cardOf(sources.place, known, form);
+      return known && cardOf(sources, known, form);
     },
   },
   {
@@ -112,7 +142,7 @@ export const publicDocuments: readonly PublicDocument[] = [
     about: 'The A2A card of an agent.',
     build: async (sources, { params, form }) => {
       const known = await agentAt(sources, params);
-      return known && cardOf(sources.place, known, form);
+      return known && cardOf(sources, known, form);
     },
   },
 ];
@@ -121,8 +151,16 @@ function cardPaths(bases: readonly string[]): string[] {
   return bases.flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/agent-card.json`]);
 }
 
-function cardOf(place: Place, known: DidFacts, form: CardForm): object | null {
-  return known.isPublic && known.agent ? agentCard(place, known.agent, didKeyOf(known), form) : null;
+async function cardOf(sources: Sources, known: DidFacts, form: CardForm): Promise<object | null> {
+  const { agent, isPublic } = known;
+  if (!isPublic || !agent) return null;
+  return signed(sources, form, (as) => agentCard(sources.place, agent, didKeyOf(known), as));
+}
+
+/** A signature covers one form (A2A §8.4), so that each that is served is signed. */
+async function signed({ sign }: Sources, form: CardForm, build: (form: CardForm) => object): Promise<object> {
+  const card = build(form);
+  return sign ? sign(card, form === '1.0' ? card : build('1.0')) : card;
 }
 
 function didKeyOf(known: DidFacts | null): string | null {
