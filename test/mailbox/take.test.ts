@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { postOffice } from './fixture.ts';
+import { postOffice, until } from './fixture.ts';
 
 const minute = 60_000;
 
@@ -23,6 +23,7 @@ test('a take leases in order of arrival, renders what was sent, and leaves nothi
       sigPayload: null,
       sigNode: null,
       a2a: null,
+      topic: null,
       createdAt: clock.now(),
       thread: 'thread',
       to: 'globex/erp/bob/billing#s4',
@@ -224,4 +225,30 @@ test('an ack of many ids by two callers at once neither deadlocks nor acks twice
     mailbox.ack({ agentId: 'billing', nodeId: 'n1', ids: [...taken].reverse() }),
   ]);
   assert.deepEqual(acked.flat().sort(), taken.sort());
+});
+
+test('events that may no longer pass are removed as a take meets them, and hide nothing behind them, however many they are', async (t) => {
+  const { post, take, ids, database, clock } = await postOffice(t);
+  await post();
+  // Their link is not there at all. One look removes 5,000 at most.
+  await database.db.query(
+    `insert into deliveries (agent_id, message_seq, message_id, thread, to_addr, expires_at, checks)
+      select agent_id, message_seq, 'dropped-' || n, thread, to_addr, expires_at, array['sub ours gone a/b']
+        from deliveries, generate_series(1, 12000) n`,
+  );
+  await database.db.query(`delete from deliveries where checks is null`);
+  const last = await post();
+  assert.deepEqual(await take({ waitMs: 0 }), []);
+  // One that waits looks again at once.
+  let got: string[] | undefined;
+  void ids({ waitMs: 25_000 }).then((found) => {
+    got = found;
+  });
+  await until(() => {
+    clock.advance(20);
+    return got !== undefined;
+  });
+  assert.deepEqual(got, [last]);
+  const { rows } = await database.db.query('select count(*)::int as n from deliveries');
+  assert.deepEqual(rows, [{ n: 1 }]);
 });
