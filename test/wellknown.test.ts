@@ -316,11 +316,13 @@ describe('what cards say', () => {
       ]),
       [
         ['https://acme.test/gw/a2a/v1/ana:finance:close', 'JSONRPC', '1.0'],
+        ['https://acme.test/gw/a2a/v1/ana:finance:close', 'HTTP+JSON', '1.0'],
         ['https://acme.test/gw/agents/ana/finance/close', 'JSONRPC', '0.3'],
+        ['https://acme.test/gw/agents/ana/finance/close', 'HTTP+JSON', '0.3'],
       ],
     );
-    assert.equal(read1.capabilities?.streaming, false);
-    assert.equal(read1.capabilities?.pushNotifications, false);
+    assert.equal(read1.capabilities?.streaming, true);
+    assert.equal(read1.capabilities?.pushNotifications, true);
     assert.ok(read1.skills.length >= 1);
     for (const key of [
       'name',
@@ -393,7 +395,7 @@ describe('what cards say', () => {
     const other = agent({ org: 'beta', orgIsPrimary: false });
     const built = card.agentCard({ base, authority }, other, null, '1.0') as { supportedInterfaces: { url: string }[] };
     assert.deepEqual(
-      built.supportedInterfaces.map((one) => one.url),
+      [...new Set(built.supportedInterfaces.map((one) => one.url))],
       [
         'https://acme.test/gw/a2a/v1/orgs:beta:agents:ana:finance:close',
         'https://acme.test/gw/orgs/beta/agents/ana/finance/close',

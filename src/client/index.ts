@@ -14,8 +14,9 @@
  * Runs in any Node program from 20.20 on; it needs none of the server's packages.
  */
 export { fullAddress, fullTopic, personOf, type Seat, seatOf } from './addresses.ts';
+export type { Asked, WaitOptions } from './answers.ts';
 export type { TakeOptions, Topic } from './api.ts';
-export { Client, type ClientOptions, type WaitOptions } from './client.ts';
+export { Client, type ClientOptions } from './client.ts';
 export { answerId, newMessageId, signedEnvelope, verify } from './envelope.ts';
 export {
   GatehouseError,
@@ -30,6 +31,13 @@ export type { ListenOptions } from './listen.ts';
 export { login } from './login.ts';
 export { filePins, memoryPins, type Pin, type PinnedKey, type PinStore } from './pins.ts';
 export { type AgentKey, type CheckedKey, checkAgentKey, isSealed, open, openZip, type Sealable, seal } from './seal.ts';
+export {
+  type SignedFetchOptions,
+  type SigningKey,
+  type SigningPeer,
+  signedFetch,
+  signingPeer,
+} from './signed-fetch.ts';
 export type {
   Announcement,
   Answer,
