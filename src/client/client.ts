@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { sleep } from '../lib/clock.ts';
 import { fullAddress, pathOf, personOf, seatOf, withoutSession } from './addresses.ts';
+import { Answers, type Asked, type WaitOptions, whileAway } from './answers.ts';
 import { Api, type ApiOptions, type TakeOptions } from './api.ts';
 import { answerId, bodyOf, newMessageId, readAnswer, signedEnvelope, textOf, verify } from './envelope.ts';
-import { GatehouseError, KeyChangedError, mayPass, NotAnsweredError, SealError } from './errors.ts';
+import { GatehouseError, KeyChangedError, NotAnsweredError, SealError } from './errors.ts';
 import { Listener, type ListenOptions } from './listen.ts';
 import { memoryPins, type PinStore } from './pins.ts';
 import { type AgentKey, type CheckedKey, checkAgentKey, isSealed, open, openZip, seal } from './seal.ts';
@@ -18,20 +18,11 @@ export interface ClientOptions extends ApiOptions {
   sameOrg?: (signed: string, shown: string) => boolean;
 }
 
-export interface WaitOptions {
-  /** Seconds; default 300. */
-  timeout?: number;
-  onProgress?: (progress: Received) => void;
-  signal?: AbortSignal;
-}
-
 interface Content {
   body: Body;
   refs?: unknown[] | undefined;
   files?: Uint8Array | undefined;
 }
-
-const whileAway = { baseMs: 1_000, capMs: 30_000 };
 
 /** A REDSYN client over HTTP: it only calls out, so that an agent behind NAT works like any server. */
 export class Client extends Api {
@@ -39,8 +30,7 @@ export class Client extends Api {
   readonly #seals: boolean;
   readonly #ownNames: readonly string[];
   readonly #sameOrg: (signed: string, shown: string) => boolean;
-  /** Who in this process waits for an answer, by the asking agent and the request's id. */
-  readonly #waiting = new Map<string, (answer: DeliveredEnvelope) => Promise<void>>();
+  readonly #answers: Answers;
 
   /** Of opened envelopes, so that an answer to one is sealed however it is named. */
   readonly #replyKeys = new WeakMap<DeliveredEnvelope, string>();
@@ -52,6 +42,15 @@ export class Client extends Api {
     this.#seals = options.seal ?? true;
     this.#ownNames = [host, host.replace(':', '-')];
     this.#sameOrg = options.sameOrg ?? (() => false);
+    this.#answers = new Answers({
+      clock: this.clock,
+      pins: this.pins,
+      take: (agent, take) => this.take(agent, take),
+      ack: (agent, ids) => this.ack(agent, ids),
+      thread: (id) => this.thread(id),
+      receive: (raw) => this.receive(raw),
+      pause: (fault, attempt) => this.http.pause(fault, attempt, whileAway),
+    });
   }
 
   /** Sends a request: signed, and sealed when the agent has a key. Throws {@link KeyChangedError} when that key is not the pinned one. */
@@ -66,68 +65,13 @@ export class Client extends Api {
   /** Sends and waits for the reply. Throws {@link NotAnsweredError}; a reply with `error` is returned like any other. */
   async sendAndWait(message: Outgoing, options: WaitOptions = {}): Promise<Received> {
     const sent = await this.send({ ...message, id: message.id ?? newMessageId() });
-    return this.waitFor(sent.id, { ...this.#ends(message), thread: sent.thread }, options);
+    const asked = { ...this.#ends(message), thread: sent.thread };
+    return this.#answers.wait(sent.id, asked, options, false);
   }
 
-  /** The reply to a request that was sent earlier. `to`, when given, is who must have signed it. */
-  async waitFor(
-    id: string,
-    asked: { from?: string; to?: string; thread?: string },
-    { timeout = 300, onProgress, signal }: WaitOptions = {},
-  ): Promise<Received> {
-    const agent = withoutSession(asked.from ?? this.ownAgent());
-    const until = this.clock.now() + timeout * 1000;
-    const stop = new AbortController();
-    const abort = (): void => stop.abort();
-    signal?.addEventListener('abort', abort, { once: true });
-    if (signal?.aborted) abort();
-    let reply: Received | undefined;
-    const got = async (item: DeliveredEnvelope): Promise<void> => {
-      const received = await this.receive(item);
-      // Before it is confirmed: delivered files are deleted.
-      if (item.files) await received.files();
-      if (item.kind === 'progress') onProgress?.(received);
-      if (item.kind !== 'reply') return;
-      reply = received;
-      stop.abort();
-    };
-    // A listener of the same agent in this process may be handed the answer.
-    const name = waiterName(agent, id);
-    this.#waiting.set(name, got);
-    try {
-      for (let failures = 0; !reply && !signal?.aborted; ) {
-        const left = Math.ceil((until - this.clock.now()) / 1000);
-        try {
-          const wait = Math.max(0, Math.min(left, 25));
-          const began = this.clock.now();
-          const items = await this.take(agent, { wait, lease: 60, replyTo: id, signal: stop.signal });
-          for (const item of items) await got(item);
-          const ids = items.map((item) => item.id);
-          if (ids.length > 0) await this.ack(agent, ids);
-          // One in another process may have taken it: it stays in the thread.
-          else if (!reply) {
-            const found = await this.#replyInThread(id, agent, asked.thread ?? id);
-            if (found) reply = await this.receive(found);
-          }
-          failures = 0;
-          // A gateway that is going down answers held calls at once.
-          const isEarly = wait > 1 && ids.length === 0 && this.clock.now() - began < 1_000;
-          if (isEarly && !reply) await sleep(this.clock, this.http.pause(undefined, 1, whileAway), stop.signal);
-        } catch (fault) {
-          if (reply || signal?.aborted) break;
-          if (!mayPass(fault)) throw fault;
-          failures += 1;
-          await sleep(this.clock, this.http.pause(fault, failures, whileAway), stop.signal);
-        }
-        if (!reply && left <= 0) throw new NotAnsweredError(id, timeout);
-      }
-    } finally {
-      this.#waiting.delete(name);
-      signal?.removeEventListener('abort', abort);
-    }
-    signal?.throwIfAborted();
-    if (!reply) throw new NotAnsweredError(id, timeout);
-    return this.#answerOf(reply, asked.to);
+  /** The reply to a request that was sent earlier, also when it was taken before. `to`, when given, is who must have signed it. */
+  waitFor(id: string, asked: Partial<Asked>, options: WaitOptions = {}): Promise<Received> {
+    return this.#answers.wait(id, { ...asked, from: asked.from ?? this.ownAgent() }, options, true);
   }
 
   /** Opens and checks what was taken, or came by webhook. Pins the sender's key on first use. Throws nothing: see `trouble`. */
@@ -200,7 +144,7 @@ export class Client extends Api {
       receive: (raw: DeliveredEnvelope) => this.receive(raw),
       reply: (request: Received, answer: Answer) => this.reply(request, answer),
       progress: (request: Received, text: string, data?: unknown) => this.progress(request, text, data),
-      claim: (item: DeliveredEnvelope) => this.#claim(address, item),
+      claim: (item: DeliveredEnvelope) => this.#answers.claim(address, item),
       pause: (fault: unknown, attempt: number) => this.http.pause(fault, attempt, whileAway),
     };
     await new Listener(mailbox, handler, options).run();
@@ -305,37 +249,8 @@ export class Client extends Api {
     const replyKey = typeof letter === 'object' ? letter.reply_key : this.#replyKeys.get(envelope);
     return { envelope, replyKey };
   }
-
-  async #claim(address: string, item: DeliveredEnvelope): Promise<boolean> {
-    const waiter =
-      item.reply_to === null ? undefined : this.#waiting.get(waiterName(withoutSession(address), item.reply_to));
-    await waiter?.(item);
-    return waiter !== undefined;
-  }
-
-  async #replyInThread(id: string, agent: string, thread: string): Promise<DeliveredEnvelope | undefined> {
-    const messages = await this.thread(thread).catch((fault: unknown) => {
-      if (fault instanceof GatehouseError && !fault.retryable) return [];
-      throw fault;
-    });
-    const isReply = (each: DeliveredEnvelope): boolean => each.kind === 'reply' && each.reply_to === id;
-    return messages.find((each) => isReply(each) && withoutSession(each.from) !== agent);
-  }
-
-  /** Whoever answers must be who was asked: by name, or by a key that is pinned for that name. */
-  async #answerOf(received: Received, to: string | undefined): Promise<Received> {
-    const asked = to !== undefined && seatOf(to) ? personOf(to) : undefined;
-    if (!received.verified || asked === undefined || received.signer?.person === asked) return received;
-    const pin = await this.pins.get(asked);
-    if (pin?.keys.some(({ key }) => key === received.signer?.key)) return received;
-    return { ...received, verified: false, trouble: `${asked} was asked, and ${received.signer?.person} answered` };
-  }
 }
 
 function answering(request: DeliveredEnvelope): { from: string; reply_to: string; thread: string } {
   return { from: withoutSession(request.to), reply_to: request.id, thread: request.thread };
-}
-
-function waiterName(agent: string, id: string): string {
-  return `${agent} ${id}`;
 }

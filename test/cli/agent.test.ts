@@ -204,3 +204,13 @@ it('cancel withdraws what nobody took; what was taken or is unknown is refused',
   const late = await joel.run(['agent', 'get', sent.id]);
   assert.equal(late.code, 1);
 });
+
+it('webhook: the secret is shown once, --off goes back to the inbox', async () => {
+  await gateway.call('PUT', '/redsyn/v1/agents/acme/general/joel/hook', { body: { listening: true } });
+  const set = (await joel.ok(['agent', 'webhook', 'hook', 'http://localhost:9/x', '--json'])).json;
+  assert.equal(set.agent, 'acme/general/joel/hook');
+  assert.ok(set.secret.length >= 16);
+  await joel.ok(['agent', 'webhook', 'hook', '--off']);
+  assert.equal((await joel.run(['agent', 'webhook', 'hook'])).code, 2);
+  assert.equal((await joel.run(['agent', 'webhook', 'hook', 'http://192.0.2.1/x'])).code, 1);
+});

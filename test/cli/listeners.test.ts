@@ -58,14 +58,15 @@ it('SIGTERM lets the command finish, answers, and ends with 0', async () => {
   assert.deepEqual(events, ['listening', 'taken', 'stopping', 'answered', 'stopped']);
 });
 
-it('goes on while the gateway is away, and ends with 1 when its token is revoked', async () => {
-  const listener = ana.start(['agent', 'listen', 'revoked', '--run', 'cat']);
+it('ends with 1, and says what to do, when its token is revoked', async () => {
+  const listener = ana.start(['agent', 'listen', 'revoked', '--run', 'sleep 2']);
   await listener.line(/listening/);
   const { token } = JSON.parse(await readFile(join(ana.home, 'config.json'), 'utf8'));
+  await gateway.admin.announce('acme/general/joel/cli');
+  await gateway.admin.send({ from: 'acme/general/joel/cli', to: 'acme/general/ana/revoked', text: 'the last one' });
+  await listener.line(/request/);
   const { json } = await gateway.call('GET', '/redsyn/v1/nodes', { token });
   await gateway.call('DELETE', `/redsyn/v1/nodes/${json.nodes[0].id}`, { token });
-  await gateway.admin.announce('acme/general/joel/cli');
-  await gateway.admin.send({ from: 'acme/general/joel/cli', to: 'acme/general/ana/revoked', text: 'wakes the poll' });
   assert.equal(await listener.end('SIGCONT'), 1);
   await eventually('it says what to do', async () => listener.said.some((line) => line.includes('gatehouse login')));
 });

@@ -176,17 +176,20 @@ it('ends with the refusal when the token is revoked', async (t) => {
   const { gateway, anaToken } = await twoPeople(t);
   const ana = await node(gateway, anaToken);
   await ana.announce(shout);
-  const listening = ana.listen(shout, () => 'x');
+  const joel = await node(gateway, gateway.token, { seal: false });
+  await joel.send({ from: cli, to: shout, text: 'the last one' });
   const { nodes } = await ana.call<{ nodes: Array<{ id: string; current: boolean }> }>('GET', '/nodes');
   const own = nodes.find(({ current }) => current)!;
-  await gateway.call('DELETE', `/redsyn/v1/nodes/${own.id}`, { token: anaToken });
-  // The poll that is held is answered by the next request.
-  const waiting = listening.catch((fault: unknown) => fault);
-  const joel = await node(gateway, gateway.token, { seal: false });
-  await joel.send({ from: cli, to: shout, text: 'wakes it' });
-  const fault = await waiting;
+  const faults: unknown[] = [];
+  const listening = ana.listen(
+    shout,
+    async () => void (await gateway.call('DELETE', `/redsyn/v1/nodes/${own.id}`, { token: anaToken })),
+    { onFault: (fault) => faults.push(fault) },
+  );
+  const fault = await listening.catch((error: unknown) => error);
   assert.ok(fault instanceof GatehouseError);
   assert.equal(fault.status, 401);
+  assert.equal(faults.length, 1, 'and the confirmation that was refused is told');
 });
 
 it('sendAndWait finds an answer that another process took, in the thread', async (t) => {
