@@ -94,7 +94,7 @@ begin
 end $$;
 
 -- What one accepted event writes. p_event: {to: 'own', topic, team, name, skip, checks} | {to: 'behind', links: {link: rev}, team, name, skip} |
--- {to: 'far', destination, lane}. outbox_id only for the last: the copy that goes to the topic's own gateway.
+-- {to: 'far', destination, lane, link}. outbox_id only for the last: the copy that goes to the topic's own gateway.
 create or replace function spread_event(
   p_event json, p_topic text, p_seq bigint, p_message text, p_address text, p_expires bigint, now_ms bigint
 ) returns table (outbox_id bigint, wakes text[]) language plpgsql as $$
@@ -105,7 +105,7 @@ begin
   wakes := '{}';
   if p_event ->> 'to' = 'far' then
     insert into outbox (kind, destination, lane, message_seq, body, due_at, expires_at, created_at)
-      values ('event', p_event ->> 'destination', p_event ->> 'lane', p_seq, '{"publish":true}', now_ms, p_expires, now_ms)
+      values ('event', p_event ->> 'destination', p_event ->> 'lane', p_seq, json_build_object('link', p_event ->> 'link')::text, now_ms, p_expires, now_ms)
       returning id into outbox_id;
     wakes := array['outbox'];
   elsif p_event ->> 'to' = 'behind' then

@@ -98,7 +98,12 @@ function eventParts(
         ? { ...spread, org: spread.orgId, team, name, topic: newId(clock) }
         : spread.to === 'behind'
           ? { to: 'behind', links: spread.revs, team, name, skip: spread.skip }
-          : { to: 'far', destination: spread.domain, lane: `${spread.domain} ${sender.address} ${address}` },
+          : {
+              to: 'far',
+              destination: spread.domain,
+              lane: `${spread.domain} ${sender.address} ${address}`,
+              link: spread.linkId,
+            },
     ...(spread.to === 'far' && { destination: spread.domain }),
   };
 }

@@ -38,7 +38,7 @@ export type Spread =
   /** A topic behind links: its gateway handed it on to the agents of our orgs that listen. `revs`: by link id, the revision that it vouched for. */
   | { to: 'behind'; revs: Readonly<Record<string, number>>; skip: string | null }
   /** A topic behind a link: its own gateway, which hands it on. */
-  | { to: 'far'; domain: string };
+  | { to: 'far'; domain: string; linkId: string };
 
 export interface Admission {
   wire: WireName;

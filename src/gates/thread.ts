@@ -62,7 +62,7 @@ function topicTarget(addressed: Topical, { link, sender }: Arrived & Placed & Li
       return { ...to, spread: { to: 'behind', revs, skip: addressed.skip?.id ?? null } };
     }
     case 'far_topic':
-      return { ...to, spread: { to: 'far', domain: addressed.domain } };
+      return { ...to, spread: { to: 'far', domain: addressed.domain, linkId: addressed.linkId } };
   }
 }
 

@@ -87,7 +87,7 @@ test('a topic of a linked org is for its own gateway; every other org is not fou
     address: 'topic:globex/erp/news',
     team: 'erp',
     name: 'news',
-    spread: { to: 'far', domain: 'globex.test' },
+    spread: { to: 'far', domain: 'globex.test', linkId: 'l-globex' },
   });
   const nowhere = await world.gates.admit(message(bearer('ghn_joel'), event({ to: 'topic:initech/erp/news' })));
   assert.equal(said(nowhere), 'address address_not_found 404');

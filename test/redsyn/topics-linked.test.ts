@@ -371,6 +371,26 @@ describe('topics of an organisation behind another gateway', async () => {
   });
 });
 
+describe('an event for a linked organisation’s topic, when the link ends before it leaves', async () => {
+  const { acme, globex } = await linkedPair({ after });
+
+  it('does not leave any more, and its publisher is told', async () => {
+    await globex.stop();
+    const sent = event(reviewer, 'topic:globex/erp/news');
+    assert.equal((await publish(acme, sent)).status, 201);
+    await acme.admin.call('POST', '/orgs/acme/links/globex/revoke');
+    const { db, notifier } = acme.database;
+    const item = await eventually('the notice', async () => {
+      await db.query('delete from circuits');
+      await db.query('update outbox set due_at = 0');
+      await notifier.publish(['outbox']);
+      return (await inbox(acme, reviewer))[0];
+    });
+    assert.deepEqual([item.reply_to, item.error], [sent.id, true]);
+    assert.equal(item.body.text, 'not delivered: the link with that organisation has ended');
+  });
+});
+
 describe('an event for a topic whose gateway never takes it', async () => {
   const { acme, globex } = await linkedPair({ after });
   const news = 'topic:globex/erp/news';

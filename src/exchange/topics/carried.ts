@@ -4,13 +4,13 @@ import type { GivenUp, OutboxItem } from '../../outbox/types.ts';
 import type { Carried, Carrier, MessageCarrier } from '../carrier.ts';
 import { withZip } from '../files/files.ts';
 import type { Envelope } from '../message.ts';
-import { audienceBehind, type EventRow, eventBySeq, insertNotice, publisherOf } from './store.ts';
+import { audienceBehind, type EventRow, eventBySeq, insertNotice, isLinkActive, publisherOf } from './store.ts';
 
 /** How long the word that an event went nowhere waits for its publisher. */
 const noticeTtl = 7 * 86_400_000;
 
 /** What `spread_event` notes with an event that leaves: it goes to its topic's own gateway, or to a gateway whose orgs listen. */
-type Errand = { publish: true } | { publish?: undefined; topic: string; checks: string[] };
+type Errand = { link: string } | { link?: undefined; topic: string; checks: string[] };
 
 /** Carries events: to a topic's own gateway under the publisher's key, and from it to the gateways of those who listen under its own. */
 export class EventCarrier implements MessageCarrier {
@@ -37,7 +37,9 @@ export class EventCarrier implements MessageCarrier {
       orgId: null,
       to: event.to_addr,
     };
-    if (errand.publish) return { ...carried, ownerId: ownerOf(event) };
+    if (errand.link !== undefined) {
+      return (await isLinkActive(this.#db, errand.link)) ? { ...carried, ownerId: ownerOf(event) } : null;
+    }
     const { topic: topicId, checks } = errand;
     const { destination: domain } = item;
     const audience = await audienceBehind(this.#db, { topicId, domain, checks, signed: event.signed });
@@ -49,7 +51,8 @@ export class EventCarrier implements MessageCarrier {
 
   /** Whoever published hears of it when the topic's gateway never took it. Nobody else is told: nobody answers for an event. */
   async givenUp(tx: Tx, outboxId: number, messageSeq: number, why: GivenUp, item: OutboxItem): Promise<void> {
-    if (!errandOf(item).publish) return;
+    const { link } = errandOf(item);
+    if (link === undefined) return;
     if (this.#carrier.awaits(outboxId) && why.code !== 'expired') {
       return this.#carrier.givenUp(tx, outboxId, messageSeq, why);
     }
@@ -58,7 +61,11 @@ export class EventCarrier implements MessageCarrier {
     const publisher = owner ? await publisherOf(tx, messageSeq, owner) : null;
     if (!event || !owner || !publisher) return;
     const now = this.#clock.now();
-    const words = why.code === 'expired' ? `it expired before ${event.to_addr} took it` : why.words;
+    const words = !(await isLinkActive(tx, link))
+      ? 'the link with that organisation has ended'
+      : why.code === 'expired'
+        ? `it expired before ${event.to_addr} took it`
+        : why.words;
     const envelope: Envelope = {
       v: 1,
       id: `undelivered-${messageSeq}`,
@@ -86,7 +93,7 @@ export class EventCarrier implements MessageCarrier {
 }
 
 function errandOf({ body }: OutboxItem): Errand {
-  return JSON.parse(body ?? '{"publish":true}') as Errand;
+  return JSON.parse(body ?? '{"topic":"","checks":[]}') as Errand;
 }
 
 function ownerOf({ sender }: EventRow): string | null {

@@ -35,6 +35,12 @@ export async function audienceBehind(
   return (await db.query<{ org: string; rev: number }>(sql, [q.topicId, q.domain, q.checks, q.signed])).rows;
 }
 
+/** What waited for a peer that was away does not go out after the link has ended. */
+export async function isLinkActive(db: Queryable, linkId: string): Promise<boolean> {
+  const sql = 'select 1 from links where id = $1 and our_want > 0 and their_want > 0';
+  return (await db.query(sql, [linkId])).rowCount > 0;
+}
+
 /** Where the publisher of an event stands in its own thread. */
 export async function publisherOf(
   db: Queryable,
