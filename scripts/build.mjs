@@ -7,26 +7,33 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
-const stamp = join(dist, '.built');
 const lock = join(dist, '.building');
-const sources = ['src', 'wellknown', 'test'];
+/** The program alone, for whoever runs it; everything, for whoever tests it. A test that does not compile keeps nobody from starting. */
+const builds = {
+  program: { sources: ['src', 'wellknown'], project: 'tsconfig.program.json' },
+  everything: { sources: ['src', 'wellknown', 'test'], project: 'tsconfig.json' },
+};
 const compiler = join(root, 'node_modules/typescript/bin/tsc');
 
 /** Answers whether the sources compile. Types that do not fit are written to stderr; the JavaScript is there all the same. */
-export async function build() {
+export async function build(what = 'everything') {
+  const { sources, project } = builds[what];
+  const stamp = join(dist, `.built-${what}`);
   // An installation without the compiler (an image) runs what it was shipped with.
-  if (!existsSync(compiler) || fresh()) return true;
+  if (!existsSync(compiler)) return existsSync(join(dist, 'src/main.js')) || unbuilt();
+  if (fresh(stamp, sources, project)) return true;
   mkdirSync(dist, { recursive: true });
   await acquire();
   try {
-    if (fresh()) return true;
+    if (fresh(stamp, sources, project)) return true;
     const began = Date.now();
-    removeOrphans();
-    const { status, stdout } = spawnSync(process.execPath, [compiler, '-p', root, '--pretty', 'false'], {
+    if (process.stderr.isTTY) process.stderr.write('Building, once …\n');
+    removeOrphans(sources);
+    const { status, stdout } = spawnSync(process.execPath, [compiler, '-p', join(root, project), '--pretty', 'false'], {
       encoding: 'utf8',
     });
     if (status !== 0) {
-      process.stderr.write(stdout);
+      process.stderr.write(`The sources do not compile:\n${stdout}`);
       return false;
     }
     writeFileSync(stamp, String(began));
@@ -36,10 +43,20 @@ export async function build() {
   }
 }
 
-function fresh() {
+function unbuilt() {
+  process.stderr.write('Gatehouse is not built, and the compiler is not installed: run npm ci, without --omit=dev.\n');
+  return false;
+}
+
+function fresh(stamp, sources, project) {
   const built = Number(existsSync(stamp) && readFileSync(stamp, 'utf8'));
   if (!built) return false;
-  const inputs = [...sources.flatMap(files), join(root, 'tsconfig.json'), join(root, 'package-lock.json')];
+  const inputs = [
+    ...sources.flatMap(files),
+    join(root, 'tsconfig.json'),
+    join(root, project),
+    join(root, 'package-lock.json'),
+  ];
   // A folder's own time tells of a removed or renamed file.
   return inputs.every((path) => statSync(path).mtimeMs < built);
 }
@@ -55,7 +72,7 @@ function files(folder) {
 }
 
 /** What was compiled from a source that is gone would still be found and run. */
-function removeOrphans() {
+function removeOrphans(sources) {
   for (const folder of sources) {
     const at = join(dist, folder);
     if (!existsSync(at)) continue;
@@ -67,7 +84,9 @@ function removeOrphans() {
     }
   }
   // The compiler would take an output that is missing for written.
-  if (!existsSync(join(dist, 'src'))) rmSync(join(dist, '.tsbuildinfo'), { force: true });
+  if (!existsSync(join(dist, 'src'))) {
+    for (const info of ['.tsbuildinfo', '.tsbuildinfo-program']) rmSync(join(dist, info), { force: true });
+  }
 }
 
 async function acquire() {

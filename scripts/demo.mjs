@@ -4,5 +4,5 @@ import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { build, root } from './build.mjs';
 
-if (await build()) await import(pathToFileURL(join(root, 'dist/src/cli/demo.js')).href);
+if (await build('program')) await import(pathToFileURL(join(root, 'dist/src/cli/demo.js')).href);
 else process.exitCode = 1;

@@ -4,7 +4,7 @@ import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { build, root } from './build.mjs';
 
-if (await build()) {
+if (await build('program')) {
   const main = join(root, 'dist/src/main.js');
   process.setSourceMapsEnabled(true);
   process.argv[1] = main;

@@ -8,6 +8,7 @@ import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
 import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
 import { createDirectory } from './directory/index.ts';
+import { storedAuthority } from './directory/keyring.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
@@ -115,6 +116,18 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
 
   const registry = createDirectory({ db, clock, sealer, authority, plan: config.plan, apiVersion: currentVersion });
   const { lookups: directory, keyring, people, nodes, facts } = registry;
+  const before = await storedAuthority(db);
+  if (before !== null && before !== authority) {
+    log.warn(
+      { before, now: authority },
+      'this instance had another GATEHOUSE_URL: its DIDs change, its links and pins break, its org stays',
+    );
+  }
+  if (config.scheme === 'http' && !loopback)
+    log.warn(
+      { url: config.url },
+      'GATEHOUSE_URL is http, but did:web is read over https alone: others will not find this instance',
+    );
   const restoredSeed = await readRestoredSeed(config.data, sealer);
   const { admin, newToken } = await bootstrap(
     { db, clock, keyring, nodes, people },

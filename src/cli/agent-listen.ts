@@ -65,11 +65,15 @@ async function listen(name: string, options: ListenOptions): Promise<void> {
   const address = ownAddress(login, name);
   const say = teller(options);
   const stop = new AbortController();
+  let stopping = 0;
   const onSignal = (): void => {
-    if (stop.signal.aborted) {
+    // npm passes on a Ctrl-C that the terminal has sent already: both are one.
+    if (stopping !== 0 && Date.now() - stopping < 1_000) return;
+    if (stopping !== 0) {
       killRunning();
       process.exit(1);
     }
+    stopping = Date.now();
     stop.abort();
     say('stopping', {}, 'stopping: what is under way is finished first');
   };

@@ -8,8 +8,10 @@ import { openPool } from '../db/pool.ts';
 import { firstAdmin } from '../directory/bootstrap.ts';
 import { createDirectory } from '../directory/index.ts';
 import type { Holder } from '../directory/keyring.ts';
+import { storedAuthority } from '../directory/keyring.ts';
 import { readAddress } from '../directory/names.ts';
 import { keepRestoredSeed } from '../directory/restored-seed.ts';
+import { keyPair } from '../identity/keys.ts';
 import { phraseOfSeed, seedOfPhrase } from '../identity/phrase.ts';
 import { Sealer } from '../identity/sealing.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -28,12 +30,14 @@ export async function phrase({ agent }: { agent?: string }): Promise<void> {
       db,
       clock: systemClock,
       sealer: new Sealer(await loadSecret(config)),
-      authority: config.authority,
+      // Under what the gateway itself goes by, not under what this shell happens to be set to.
+      authority: (await storedAuthority(db)) ?? config.authority,
       plan: config.plan,
       apiVersion: '',
     });
     const holder = agent === undefined ? await ownerOfAdmin() : await holderOfAgent(agent);
-    console.error(`${holder.did}\nWhoever has these words is this identity. Write them on paper.\n`);
+    console.error(`${holder.did}\n${await registry.keyring.didKey(holder)}`);
+    console.error('Whoever has these words is this identity. Write them on paper.\n');
     console.log(phraseOfSeed(await registry.keyring.seed(holder)));
 
     async function ownerOfAdmin(): Promise<Holder> {
@@ -65,7 +69,7 @@ export async function restore(): Promise<void> {
   const seed = seedOfPhrase(await text(process.stdin));
   if (seed instanceof Refusal) throw new Error(seed.words);
   await keepRestoredSeed(config.data, new Sealer(await loadSecret(config)), seed);
-  console.error('Kept. The first start makes this the identity of the first admin.');
+  console.error(`Kept: ${keyPair(seed).did}\nThe first start makes this the identity of the first admin.`);
 }
 
 async function hasStarted(url: string): Promise<boolean> {

@@ -103,7 +103,6 @@ export async function migrate(options: { url: string; clock: Clock; log: Log; fo
       await client.query('commit');
       if (!changed) return;
       applied.push(name);
-      options.log.info({ file: name }, 'migration applied');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       throw error instanceof MigrationError
@@ -146,6 +145,7 @@ export async function migrate(options: { url: string; clock: Clock; log: Log; fo
         return true;
       });
     }
+    if (applied.length > 0) options.log.info({ files: applied.length }, 'the schema was brought up to date');
     return applied;
   } finally {
     await client.end().catch(() => undefined);

@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import type { Db, Queryable } from '../db/types.ts';
+import { didWebParts, isDidWeb, parseDid } from '../identity/did.ts';
 import { generateSeed, type KeyPair, keyPair } from '../identity/keys.ts';
 import type { Sealer } from '../identity/sealing.ts';
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
-import { type Refusal, refuse } from '../lib/refusal.ts';
+import { Refusal, refuse } from '../lib/refusal.ts';
 import { attempt } from './attempt.ts';
 import { agentDid, instanceDid, ownerDid } from './dids.ts';
 import * as store from './keys/store.ts';
@@ -43,6 +44,12 @@ export interface KeyringDeps {
 /** Peers keep a DID document that long (design §3), so a new key signs only after it. */
 const PEER_CACHE_MS = 60_000;
 const RETIRED_LISTED_MS = 30 * 86_400_000;
+
+/** The authority under which this instance published its key last, or null before the first start. */
+export async function storedAuthority(db: Queryable): Promise<string | null> {
+  const did = parseDid((await store.instanceMethod(db))?.replace(/#.*$/, '') ?? '', { allowIp: true });
+  return did instanceof Refusal || !isDidWeb(did) ? null : didWebParts(did).authority;
+}
 
 /** The key pairs that this instance keeps: one each for itself, its owners and its agents. */
 export class Keyring {

@@ -74,3 +74,8 @@ export async function holdersByKey(
     where public_multibase = any($1::text[]) and state <> 'pending' and (listed_until is null or listed_until > $2)`;
   return (await db.query<{ key: string; holder: string }>(sql, [publicKeys, now])).rows;
 }
+
+export async function instanceMethod(db: Queryable): Promise<string | null> {
+  const sql = "select method_id from keys where holder = 'instance' and state = 'active'";
+  return (await db.query<{ method_id: string }>(sql)).rows[0]?.method_id ?? null;
+}

@@ -13,8 +13,7 @@ export function claimToken(token: string): Claim {
 }
 
 export async function proveToken(token: string, { directory }: Tools): Promise<Called | Refusal> {
-  // Tokens of other kinds (`rsk_`, `rsw_`) speak for other things than a node.
-  const node = token.startsWith('ghn_') ? await directory.nodeByToken(token) : null;
+  const node = await directory.nodeByToken(token);
   if (!node) return refuse('unauthenticated', 'That token is not known here: it was revoked, or belongs elsewhere.');
   return { principal: { kind: 'node', node }, proof: null };
 }
