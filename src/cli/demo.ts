@@ -63,7 +63,7 @@ async function demo(): Promise<void> {
     on: true,
   });
   say(`globex sees: ${await linkOf(globex)}`);
-  await until(async () => (await linkOf(acme)).startsWith('globex active'));
+  await until(async () => (await linkOf(acme)).endsWith('is shown erp/bob/billing'));
   say(`acme sees:   ${await linkOf(acme)}`);
 
   step("globex's agent listens: a process that only calls out");
