@@ -280,6 +280,22 @@ describe('what a server refuses', () => {
     assert.equal((await replyTo(sent.id)).body.text, 'ok');
   });
 
+  it('a redirect is not followed, and nothing is sent where it leads (WEB-02)', async (t) => {
+    const inside = await startA2aServer(t, { brain: (turn) => turn.message([{ text: 'no' }]) });
+    const server = await startA2aServer(t, {
+      brain: (turn) => turn.message([{ text: 'no' }]),
+      before({ path }, response) {
+        if (path !== '/rpc') return false;
+        response.redirect(307, `${inside.base}/rpc`);
+        return true;
+      },
+    });
+    const refused = await refusal(server.did);
+    assert.equal(refused.status, 502);
+    assert.match(refused.error, /redirect/);
+    assert.deepEqual(inside.seen, []);
+  });
+
   it('a failing server is tried again under the same message id', async (t) => {
     let fails = 1;
     const server = await startA2aServer(t, {

@@ -196,6 +196,8 @@ export function readRemoteJson(
     return readEvent(said) ?? notA2a('what the server answered is no task and no message');
   }
   if (isOk && !body) return notA2a('the server answered something that is not A2A');
+  if (answer.status >= 300 && answer.status < 400)
+    return notA2a('the server answered with a redirect, and redirects are not followed');
   const isGone = [404, 405, 410, 501].includes(answer.status);
   // Errors of 0.3's REST have no form of their own; its servers send the error object bare.
   const bare = binding === 'HTTP+JSON' && body && !isRecord(body.error) && typeof body.message === 'string';

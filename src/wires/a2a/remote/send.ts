@@ -1,5 +1,6 @@
 import type { RemoteRequest } from '../../../exchange/remote/index.ts';
 import { isLoopbackHost } from '../../../identity/did.ts';
+import { backoff } from '../../../lib/backoff.ts';
 import { sleep } from '../../../lib/clock.ts';
 import { FetchRefused } from '../../../lib/fetch-types.ts';
 import { readJson } from '../../../lib/json.ts';
@@ -21,6 +22,8 @@ const cardMs = 10_000;
 /** An agent that answers with a message has no task to ask after: its answer is waited for that long. */
 const longestSendMs = 600_000;
 const holdMs = 90_000;
+/** To one server: it is given 16 connections (src/lib/fetch.ts), and some must be left for what is quick. */
+const mostHeld = 6;
 
 /** One send: what is asked, where, and what stops the waiting for it. */
 interface Attempt {
@@ -37,7 +40,7 @@ export class RemoteSender implements Sender {
   readonly #streams: Streams;
   readonly #stopping = new AbortController();
   /** Sends whose answer is waited for outside of the outbox. */
-  readonly #held = new Set<Promise<void>>();
+  readonly #held = new Map<Promise<void>, string>();
 
   constructor(options: RemoteOptions, streams: Streams) {
     this.#options = options;
@@ -56,6 +59,14 @@ export class RemoteSender implements Sender {
       if (!(await this.#options.mayLeave(request.orgId, item.destination))) {
         return refused('policy_denied', `Your organisation has blocked ${item.destination}.`);
       }
+      if ([...this.#held.values()].filter((destination) => destination === item.destination).length >= mostHeld) {
+        return {
+          outcome: 'retry',
+          reason: 'its server is slow, and others wait for it',
+          retryAfterMs: 5_000,
+          destinationDown: false,
+        };
+      }
       const card = cardOf(item);
       const endpoints = await this.#endpoints(card, request);
       if (isOutcome(endpoints)) return endpoints;
@@ -70,6 +81,11 @@ export class RemoteSender implements Sender {
     }
   }
 
+  /** An owner may consent at any time: a request waits a minute at most, unless its server is away. */
+  retryDelay(attempts: number): number {
+    return backoff(attempts, { baseMs: 4_000, capMs: 60_000 });
+  }
+
   async onGivenUp(...[tx, item, why]: Parameters<NonNullable<Sender['onGivenUp']>>): Promise<void> {
     if (item.messageSeq !== null) await this.#options.carrier.givenUp(tx, item.id, item.messageSeq, why);
   }
@@ -77,7 +93,7 @@ export class RemoteSender implements Sender {
   /** What is waited for is sent again by whoever finds it. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await Promise.all(this.#held);
+    await Promise.all(this.#held.keys());
   }
 
   async #endpoints(card: string, { before }: RemoteRequest): Promise<Endpoint[] | SendResult> {
@@ -103,7 +119,7 @@ export class RemoteSender implements Sender {
     try {
       for (const endpoint of endpoints) {
         const push = this.#pushTo(endpoint);
-        const canStream = endpoint.streaming && this.#streams.hasRoom();
+        const canStream = endpoint.streaming && this.#streams.hasRoom(endpoint.url);
         const ways = canStream
           ? push
             ? (['send', 'stream'] as const)
@@ -223,7 +239,7 @@ export class RemoteSender implements Sender {
     })()
       .catch((error) => log.warn({ err: error, exchange: exchangeId }, 'the end of a long send could not be recorded'))
       .finally(() => this.#held.delete(held));
-    this.#held.add(held);
+    this.#held.set(held, item.destination);
   }
 
   /** Null where pushes cannot reach us: a gateway on loopback is only there for its neighbours. */

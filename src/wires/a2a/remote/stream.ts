@@ -10,8 +10,9 @@ import { after, type RemoteEvent, type TaskNow } from './form.ts';
 import { isOutcome, type RemoteOptions, tell } from './options.ts';
 import { EventStream } from './sse.ts';
 
-/** Streams that one process holds open; past that, tasks are polled. */
+/** Streams that one process holds open, in all and to one server, which is given 16 connections (src/lib/fetch.ts); past that, tasks are polled. */
 const mostStreams = 1_000;
+const mostPerOrigin = 6;
 /** A stream is ended after that long, and its task polled on. */
 const longestMs = 600_000;
 /** Events that wait to be recorded: a server that is faster than the database is polled instead. */
@@ -21,9 +22,10 @@ const unsupported = -32004;
 /** The streams that this process holds open, by exchange. */
 export class Streams {
   readonly #open = new Map<string, Promise<void>>();
+  readonly #origins = new Map<string, number>();
 
-  hasRoom(): boolean {
-    return this.#open.size < mostStreams;
+  hasRoom(url: string): boolean {
+    return this.#open.size < mostStreams && (this.#origins.get(originOf(url)) ?? 0) < mostPerOrigin;
   }
 
   has(exchangeId: string): boolean {
@@ -31,9 +33,14 @@ export class Streams {
   }
 
   /** Until `done` settles. */
-  add(exchangeId: string, done: Promise<void>): void {
+  add(exchangeId: string, url: string, done: Promise<void>): void {
+    const origin = originOf(url);
+    this.#origins.set(origin, (this.#origins.get(origin) ?? 0) + 1);
     const entry: Promise<void> = done.finally(() => {
       if (this.#open.get(exchangeId) === entry) this.#open.delete(exchangeId);
+      const left = (this.#origins.get(origin) ?? 1) - 1;
+      if (left > 0) this.#origins.set(origin, left);
+      else this.#origins.delete(origin);
     });
     this.#open.set(exchangeId, entry);
   }
@@ -41,6 +48,10 @@ export class Streams {
   async ended(): Promise<void> {
     await Promise.all(this.#open.values());
   }
+}
+
+function originOf(url: string): string {
+  return new URL(url).origin;
 }
 
 export interface Following {
@@ -165,7 +176,7 @@ export function follow(
         }
       }
     })();
-    streams.add(exchangeId, done);
+    streams.add(exchangeId, endpoint.url, done);
   });
 }
 
