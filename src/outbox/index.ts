@@ -1,7 +1,7 @@
 import type { Db, Notifier, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { clearCircuit, heard, insertItem, isDown, listCircuits } from './store.ts';
+import { clearCircuit, heard, insertItem, isDown, listCircuits, tryCircuits } from './store.ts';
 import type { Circuit, NewOutboxItem, Sender, SendResult } from './types.ts';
 import { Worker } from './worker.ts';
 
@@ -26,6 +26,11 @@ export interface Outbox {
   circuits(): Promise<Circuit[]>;
   /** The operator's order to try again at once. False when the destination was not down. */
   clearCircuit(destination: string): Promise<boolean>;
+  /**
+   * Destinations that are down are tried once more at once: for a gateway that starts, since the fault may have been its own, and two that
+   * wait for each other would wait for the longer of their pauses. Never rejects.
+   */
+  tryAll(): Promise<void>;
   /** A second start does nothing. */
   start(senders: readonly Sender[]): void;
   /** Claims nothing more; resolves when what is under way has ended. May be called twice. */
@@ -120,6 +125,13 @@ export function createOutbox(options: OutboxOptions): Outbox {
       const cleared = await clearCircuit(db, destination);
       if (cleared) await notifier.publish(['outbox']);
       return cleared;
+    },
+    async tryAll() {
+      try {
+        if (await tryCircuits(db, clock.now())) await notifier.publish(['outbox']);
+      } catch (error) {
+        log.warn({ err: error }, 'destinations that are down could not be tried at once');
+      }
     },
     start: (senders) => worker.start(senders),
     async stop() {

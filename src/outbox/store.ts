@@ -49,6 +49,16 @@ export async function claim(db: Queryable, q: ClaimQuery): Promise<Claimed[]> {
   return rows.map(claimed).sort((a, b) => a.id - b.id);
 }
 
+/** Puts the ends of our own leases off to `until`; answers the ids of those that were still ours. */
+export async function renewLeases(db: Queryable, items: readonly Claimed[], until: number): Promise<Set<number>> {
+  const { rows } = await db.query<{ id: number }>(
+    `update outbox o set lease_until = $3 from unnest($1::bigint[], $2::bigint[]) as x(id, until)
+      where o.id = x.id and o.lease_until = x.until returning o.id`,
+    [items.map((item) => item.id), items.map((item) => item.leaseUntil), until],
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
 /** When to look again, or null when nothing waits for a time to come. */
 export async function nextTime(db: Queryable, now: number): Promise<number | null> {
   const { rows } = await db.query<{ at: number | null }>('select next_outbox($1) as at', [now]);
@@ -122,6 +132,14 @@ export async function countFailure(
 
 export async function openCircuit(tx: Queryable, destination: string, until: number): Promise<void> {
   await tx.query('update circuits set open_until = $2 where destination = $1', [destination, until]);
+}
+
+/** Lets one row of each destination that is down be tried now. True when there is one. */
+export async function tryCircuits(db: Queryable, now: number): Promise<boolean> {
+  const { rowCount } = await db.query('update circuits set open_until = $1 where open_until > $1 and alert is null', [
+    now,
+  ]);
+  return rowCount > 0;
 }
 
 export async function stopCircuit(tx: Queryable, destination: string, alert: string, now: number): Promise<void> {

@@ -2,6 +2,7 @@ import type { Db, Notifier, Tx } from '../db/types.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { itemDelay, longestPauseMs, trip } from './circuit.ts';
+import { Leases, leaseMs } from './leases.ts';
 import {
   type Claimed,
   claim,
@@ -37,8 +38,6 @@ export interface WorkerOptions {
 const safetyNet = 60_000;
 const shortestPause = 50;
 const faultPause = 1_000;
-/** A lease outlives the try by what recording its end may take. */
-const leaseMargin = 15_000;
 
 /**
  * Claims, sends, records. Wakes by the notifier's topic `outbox` and by the next time at which something falls due; asks nothing while
@@ -48,6 +47,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #senders = new Map<string, Sender>();
   readonly #inFlight = new Set<Promise<void>>();
+  readonly #leases: Leases;
   readonly #stopping = new AbortController();
   /** What to look at: everything, the destinations of these rows, these destinations. */
   #all = false;
@@ -64,6 +64,7 @@ export class Worker {
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.#leases = new Leases(options);
   }
 
   start(senders: readonly Sender[]): void {
@@ -127,7 +128,7 @@ export class Worker {
   }
 
   async #claim(): Promise<void> {
-    const { db, clock, maxInFlight, perDestination, sendTimeoutMs } = this.#options;
+    const { db, clock, maxInFlight, perDestination } = this.#options;
     // Rows that were asked for go first: a look at everything takes longer.
     const some = this.#ids.size > 0 || this.#destinations.size > 0;
     const ids = some ? [...this.#ids] : null;
@@ -144,7 +145,7 @@ export class Worker {
     try {
       rows = await claim(db, {
         now,
-        leaseUntil: now + sendTimeoutMs + leaseMargin,
+        leaseUntil: now + leaseMs,
         kinds: [...this.#senders.keys()],
         most,
         perDestination,
@@ -158,6 +159,7 @@ export class Worker {
     // What did not fit is looked for when there is room again.
     if (rows.length === most) this.#all = true;
     for (const row of rows) {
+      if (!this.#leases.hold(row)) continue;
       const sending: Promise<void> = this.#send(row).finally(() => {
         this.#inFlight.delete(sending);
         this.#destinations.add(row.destination);
@@ -172,6 +174,7 @@ export class Worker {
     const sender = this.#senders.get(item.kind) as Sender;
     const startedAt = clock.now();
     const result = await this.#try(sender, item);
+    await this.#leases.drop(item);
     try {
       await this.#record(sender, item, startedAt, result);
       onOutcome(item.id, result);
