@@ -86,7 +86,7 @@ function cardAt(to: string, facts: Facts, { self }: Tools): Addressed | Refusal 
   if (facts.sender.kind === 'anonymous') return unauthenticated(self);
   if (facts.sender.kind !== 'local') return unseen();
   const url = URL.canParse(to) ? new URL(to) : null;
-  if (!url || url.username !== '' || url.password !== '' || url.hash !== '') {
+  if (url === null || [url.username, url.password, url.hash].some((part) => part !== '')) {
     return invalid('`to` must be an address, a DID, or the https URL of an agent card.');
   }
   if (url.host === self.domain) return invalid('That card is of an agent here: write its address or its DID.');
