@@ -93,9 +93,10 @@ export class People {
     tx: Tx,
     org: { handle: string; me: string; personId: string; isPrimary: boolean; ownerSeed?: Uint8Array },
   ): Promise<Member | Refusal> {
-    const { clock, plan, apiVersion, keyring } = this.#deps;
+    const { clock, apiVersion, keyring } = this.#deps;
     const now = clock.now();
     const { handle, isPrimary, personId } = org;
+    const plan = (await store.planOf(tx, personId)) ?? this.#deps.plan;
     const id = newId(clock);
     if (!(await store.insertOrg(tx, { id, handle, isPrimary, apiVersion, plan, createdBy: personId, now })))
       return taken(handle);
@@ -114,6 +115,18 @@ export class People {
     await store.insertTeam(tx, { id: general, orgId: id, handle: 'general', now });
     await store.addToTeams(tx, member.id, [general]);
     return member;
+  }
+
+  /** "Los pone el plan de la persona que creó la organización": another plan for her, and so for every org that she made. The operator's. */
+  async setPlan(
+    node: NodeIdentity,
+    org: string,
+    plan: PlanName,
+  ): Promise<{ plan: PlanName; orgs: string[] } | Refusal> {
+    if (!node.isOperator) return refuse('forbidden', 'Only the operator of this gateway changes plans.');
+    const target = await this.orgAt(org);
+    if (!target) return refuse('not_found');
+    return { plan, orgs: await store.setPlan(this.#deps.db, target.id, plan) };
   }
 
   async createTeam(node: NodeIdentity, org: string, team: string): Promise<{ org: string; team: string } | Refusal> {

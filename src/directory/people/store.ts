@@ -59,6 +59,18 @@ export interface NewOrg {
   now: number;
 }
 
+/** The plan of a person is that of the orgs she made; undefined when she made none. */
+export async function planOf(db: Queryable, personId: string): Promise<PlanName | undefined> {
+  const sql = 'select plan from orgs where created_by = $1 order by created_at, id limit 1';
+  return (await db.query<{ plan: PlanName }>(sql, [personId])).rows[0]?.plan;
+}
+
+/** Of the person who made the org, and so of every org that she made; answers their handles. */
+export async function setPlan(db: Queryable, orgId: string, plan: PlanName): Promise<string[]> {
+  const sql = `update orgs set plan = $2 where id = $1 or created_by = (select created_by from orgs where id = $1) returning handle`;
+  return (await db.query<{ handle: string }>(sql, [orgId, plan])).rows.map(({ handle }) => handle).sort();
+}
+
 /** False when the handle is taken (or, for a primary org, when there is one). */
 export async function insertOrg(db: Queryable, row: NewOrg): Promise<boolean> {
   // What is written to a partner elsewhere must not end with somebody here who took its name.

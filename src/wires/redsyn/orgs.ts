@@ -15,6 +15,7 @@ const newOrg = z.object({ handle: name, me: name });
 const newTeam = z.object({ handle: name });
 const newMember = z.object({ who: name });
 const invite = z.object({ email: z.string().max(254), team: name.default('general') });
+const newPlan = z.object({ plan: z.enum(['free', 'pro', 'enterprise']) });
 const join = z.object({ me: name, code: z.string().max(200).nullish() });
 
 /** REDSYN "Organizaciones y enlaces", all but the links. */
@@ -74,6 +75,15 @@ export function orgRoutes(deps: OrgsDeps): Route[] {
       handler: call(deps, join, async ({ node, params, body }) => {
         const member = await people.join(node, params.org!, { me: body.me, code: body.code ?? null });
         return member instanceof Refusal ? member : json(200, await membership(member));
+      }),
+    },
+    {
+      method: 'PUT',
+      path: '/redsyn/v1/orgs/{org}/plan',
+      about: 'Another plan for the person who made the org; for the operator',
+      handler: call(deps, newPlan, async ({ node, params, body }) => {
+        const done = await people.setPlan(node, params.org!, body.plan);
+        return done instanceof Refusal ? done : json(200, done);
       }),
     },
     {
