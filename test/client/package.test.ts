@@ -34,6 +34,7 @@ it('`gatehouse/client` drags in none of the server', async () => {
     '@noble/ed25519',
     'canonicalize',
     'did-resolver',
+    'http-message-signatures',
     'lru-cache',
     'multiformats',
   ]);

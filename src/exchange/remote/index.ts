@@ -21,6 +21,7 @@ export interface RemoteTasksDeps {
 
 /** How long an answer waits for whoever asked. */
 const answerTtl = 7 * 86_400_000;
+const startSpread = 3_000;
 /** Things told of one request at most: a server that never stops talking fills no mailbox. */
 const mostTold = 1_000;
 /** A cancel is worth asking for after the request itself has expired. */
@@ -128,6 +129,14 @@ export class RemoteTasks {
     await this.#deps.db.tx(async (tx) => {
       await store.dueNow(tx, exchangeId, this.#deps.clock.now());
       tx.notify('outbox');
+    });
+  }
+
+  /** At a start: pushes that came while nobody was here are lost, so that their tasks are asked after. */
+  async lookAtAll(): Promise<void> {
+    const { db, clock } = this.#deps;
+    await db.tx(async (tx) => {
+      if ((await store.dueSoon(tx, clock.now(), startSpread)) > 0) tx.notify('outbox');
     });
   }
 

@@ -210,6 +210,12 @@ export async function dueNow(db: Queryable, exchangeId: string, now: number): Pr
   await db.query('update outbox set due_at = least(due_at, $2) where lane = $1', [laneOf(exchangeId), now]);
 }
 
+/** What was told while nobody was here is asked for: every task within `spreadMs`. */
+export async function dueSoon(db: Queryable, now: number, spreadMs: number): Promise<number> {
+  const sql = `update outbox set due_at = $1 + (random() * $2)::bigint where kind = 'a2a-task' and due_at > $1 + $2::bigint`;
+  return (await db.query(sql, [now, spreadMs])).rowCount;
+}
+
 /** Forgets a send whose answer never came. Answers what it takes to send it again; null when there is nothing to send any more. */
 export async function forgetSend(
   tx: Queryable,

@@ -1,20 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { verifyHeaderValue } from '@digitalbazaar/http-digest-header';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
+import { type DigestAlgorithm, hashes } from './digest-value.ts';
 import { bytesOf, readDictionary } from './fields.ts';
 
-/** Keys of the hash algorithm registry that are not deprecated (RFC 9530 §7.2), with node:crypto's names. */
-const hashes = { 'sha-256': 'sha256', 'sha-512': 'sha512' } as const;
-
-export type DigestAlgorithm = keyof typeof hashes;
+export { contentDigest, type DigestAlgorithm } from './digest-value.ts';
 
 /** What `Want-Content-Digest` says when a digest uses nothing we know (RFC 9530 §4). */
 export const WANT_CONTENT_DIGEST = 'sha-256=10, sha-512=5';
-
-/** `sha-256=:…:`, the value of `Content-Digest` for these bytes. */
-export function contentDigest(body: Uint8Array, algorithm: DigestAlgorithm = 'sha-256'): string {
-  return `${algorithm}=:${createHash(hashes[algorithm]).update(body).digest('base64')}:`;
-}
 
 /**
  * Compares `Content-Digest` with the bytes as they came, before any decoding. Every digest of a known algorithm must match and there must

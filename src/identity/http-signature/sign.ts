@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { httpbis } from 'http-message-signatures';
 import type { KeyPair } from '../keys.ts';
-import { contentDigest } from './digest.ts';
+import { contentDigest } from './digest-value.ts';
 import { formatHttpDate } from './http-date.ts';
 
 export interface OutgoingRequest {

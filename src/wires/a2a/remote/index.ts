@@ -13,6 +13,8 @@ export interface RemoteAgents {
   /** For the outbox. */
   readonly senders: readonly Sender[];
   readonly routes: readonly Route[];
+  /** Once the outbox is there. */
+  start(): Promise<void>;
   /** Ends streams and long sends; resolves when what they brought is recorded. Before the outbox stops. */
   stop(): Promise<void>;
 }
@@ -27,6 +29,7 @@ export function createRemoteAgents(
   return {
     senders: [sender, new RemotePoll(options, streams), new RemoteCancel(options, deps.cancels)],
     routes: [pushRoute(options)],
+    start: () => options.tasks.lookAtAll(),
     async stop() {
       await sender.stop();
       await streams.ended();
