@@ -324,6 +324,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createPushClient({ pushes, fetch }),
     ...remote.senders,
   ]);
+  await remote.start();
   await outbox.tryAll();
   mailbox.start();
   pusher.start();
