@@ -27,8 +27,8 @@ export interface Outbox {
   /** The operator's order to try again at once. False when the destination was not down. */
   clearCircuit(destination: string): Promise<boolean>;
   /**
-   * Destinations that are down are tried once more at once: for a gateway that starts, since the fault may have been its own, and two that
-   * wait for each other would wait for the longer of their pauses. Never rejects.
+   * Destinations that are down are tried at once, and their pauses begin anew: for a gateway that starts, since the fault may have been its
+   * own, and two that wait for each other would wait for the longer of their pauses. Never rejects.
    */
   tryAll(): Promise<void>;
   /** A second start does nothing. */

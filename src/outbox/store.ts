@@ -134,11 +134,12 @@ export async function openCircuit(tx: Queryable, destination: string, until: num
   await tx.query('update circuits set open_until = $2 where destination = $1', [destination, until]);
 }
 
-/** Lets one row of each destination that is down be tried now. True when there is one. */
+/** Destinations that are down may be tried now, and their pauses begin anew. True when there is one. */
 export async function tryCircuits(db: Queryable, now: number): Promise<boolean> {
-  const { rowCount } = await db.query('update circuits set open_until = $1 where open_until > $1 and alert is null', [
-    now,
-  ]);
+  const { rowCount } = await db.query(
+    'update circuits set failures = 0, open_until = least(open_until, $1) where failures > 0 and alert is null',
+    [now],
+  );
   return rowCount > 0;
 }
 
