@@ -224,6 +224,13 @@ describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
     assert.deepEqual(Buffer.from((await fetchZip(id, ana.token)).json.zip, 'base64'), first);
   });
 
+  it('the files of a request that was withdrawn go with it', async () => {
+    const sent = await zipped(smallZip());
+    const done = await acme.call('POST', `/redsyn/v1/messages/${sent.json.id}/cancel`);
+    assert.ok(done.status < 300, done.text);
+    assert.equal((await fetchZip(sent.json.id)).status, 410);
+  });
+
   it('an event with files keeps them until the last who listens has taken it', async () => {
     const topic = 'topic:acme/general/papers';
     const other = 'acme/general/eve/reader';

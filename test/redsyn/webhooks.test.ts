@@ -407,24 +407,43 @@ describe('webhooks (REDSYN "Webhooks")', () => {
 
   it('a try whose gateway died is made again when its lease ends, by any replica: at least once', async () => {
     const { agent, hook } = await hooked();
-    await acme.call('DELETE', `/redsyn/v1/agents/${agent}/webhook`, { token: ana.token });
+    hook.answer = () => 500;
     const sent = await send(agent, 'survives');
-    // What a process did that was killed in the middle of a try.
-    const { rows } = await acme.database.db.query<{ id: string }>(`select id from agents where handle = $1`, [
-      agent.split('/').at(-1),
-    ]);
-    await acme.database.db.query(
-      `insert into webhooks (agent_id, org_id, url, host, secret, created_at) select id, org_id, $2, 'x', '', 0 from agents where id = $1`,
-      [rows[0]!.id, hook.url],
-    );
-    await acme.database.db.query('select * from claim_pushes($1, 8, $2, $3, 43200000)', [
-      rows[0]!.id,
-      clock.now(),
+    await calls(hook, 1);
+    await rested(agent, 1);
+    hook.answer = () => 200;
+    // What a process leaves that was killed in the middle of the second try.
+    await acme.database.db.query('update deliveries set attempts = 2, lease_until = $1 where message_id = $2', [
       clock.now() + 40_000,
+      sent.id,
     ]);
-    await put(agent, hook.url).then((set) => assert.equal(set.status, 200));
+    clock.advance(39_000);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(hook.arrived.length, 1);
+    clock.advance(1_000);
+    const [, again] = await calls(hook, 2);
+    assert.deepEqual([again!.json.id, again!.json.attempts], [sent.id, 3]);
+    await eventually('it is confirmed', async () => (await waiting(agent)) === 0);
+  });
+
+  it('a 2xx counts whatever stands behind it', async () => {
+    const { agent, hook } = await hooked();
+    hook.answer = (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' }).end('x'.repeat(2 * 1024 * 1024));
+      return undefined;
+    };
+    await send(agent, 'talkative');
+    await calls(hook, 1);
+    await eventually('it is confirmed', async () => (await waiting(agent)) === 0);
+    assert.equal((await show(agent)).last_error, null);
+  });
+
+  it('an id in any letters goes into the header as in a URL', async () => {
+    const { agent, hook } = await hooked();
+    await send(agent, 'x', { id: 'año-✓' });
     const [one] = await calls(hook, 1);
-    assert.equal(one!.json.id, sent.id);
+    assert.equal(one!.json.id, 'año-✓');
+    assert.equal(decodeURIComponent(String(one!.headers['redsyn-delivery'])), 'año-✓');
   });
 });
 
