@@ -33,7 +33,7 @@ begin
     end if;
     delete from deliveries d where d.id = de.id;
   else
-    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind not in ('cancel', 'a2a-cancel') for update;
+    select * into ob from outbox o where o.message_seq = ex.request_seq and o.kind not in ('cancel', 'a2a-cancel', 'a2a-task') for update;
     if ob.id is null or ob.attempts > 0 then
       -- Already asked for: the same row is waited on.
       select o.id, o.destination into outbox_id, destination from outbox o where o.message_seq = ex.request_seq and o.kind in ('cancel', 'a2a-cancel');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Client, nodeKeys } from '../../src/client/index.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
+import { storedZip } from '../../src/lib/zip-write.ts';
 import { eventually, freePort } from '../support/gateway.ts';
 import { strangers } from '../support/pair.ts';
 import { gate, startA2aServer } from './remote-server.ts';
@@ -79,12 +80,13 @@ describe('with a clock that is moved', () => {
       },
     });
     const asker = await startAsker(t, { clock });
-    const asked = asker.ask(server.did);
+    const asked = asker.ask(server.did, 'x', { files: storedZip([{ name: 'a.txt', data: Buffer.from('hello') }]) });
     await eventually('the send', async () => server.calls().length === 1);
     await pass(clock, 60_000);
     const sent = await asked;
-    step.open();
     const { db } = asker.gateway.database;
+    assert.equal((await db.query('select from message_files where zip is not null')).rows.length, 1);
+    step.open();
     await eventually('the reply', async () => {
       await pass(clock, 1_000);
       return (await db.query(`select from messages where kind = 'reply'`)).rows.length > 0;
@@ -92,6 +94,7 @@ describe('with a clock that is moved', () => {
     assert.equal(server.calls().length, 1);
     const [reply] = await asker.gateway.admin.take(reviewer, { replyTo: sent.id });
     assert.equal(reply!.body.text, 'At last.');
+    assert.equal((await db.query('select from message_files where zip is not null')).rows.length, 0);
   });
 
   it('a task that is never done ends with its request, and its server is told', async (t) => {

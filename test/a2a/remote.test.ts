@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
+import { storedZip } from '../../src/lib/zip-write.ts';
 import { eventually } from '../support/gateway.ts';
 import { type A2aServer, gate, startA2aServer } from './remote-server.ts';
 import { startAsker } from './remote-tools.ts';
@@ -62,6 +63,12 @@ describe('a server that answers with a message', async () => {
     });
     await answersTo(sent.id);
     assert.deepEqual(server.seen.slice(before).find(({ path }) => path === '/rpc')!.body.params.message.parts, parts);
+    const zip = storedZip([{ name: 'a.txt', data: Buffer.from('hello') }]);
+    await answersTo((await ask(server.did, 'see', { files: zip })).id);
+    assert.deepEqual(server.seen.at(-1)!.body.params.message.parts, [
+      { text: 'see', mediaType: 'text/plain' },
+      { raw: zip.toString('base64'), filename: 'files.zip', mediaType: 'application/zip' },
+    ]);
   });
 });
 

@@ -49,6 +49,7 @@ export class RemoteTasks {
     const waits = before !== null && !before.ended && asking.has(before.state);
     return {
       exchangeId: row.exchange_id,
+      messageSeq,
       messageId: row.message_id,
       envelopeText: await withZip(db, messageSeq, row.envelope),
       ownerId: row.owner,
@@ -88,7 +89,9 @@ export class RemoteTasks {
   /** The server has the request. From now on its task is followed, until the request expires. */
   async opened(request: RemoteRequest, opened: Opened): Promise<void> {
     const { db, clock, outbox } = this.#deps;
-    const { exchangeId, ownerId: owner, thread, agent, before } = request;
+    const { exchangeId, messageSeq, ownerId: owner, thread, agent, before } = request;
+    // A send whose answer is still waited for may have to be made again, with its files.
+    const isOpen = opened.heldUntil > 0;
     await db.tx(async (tx) => {
       const push = opened.push && { id: opened.push.id, token: sha256Hex(opened.push.token) };
       const asker = await store.lockAsker(tx, exchangeId);
@@ -102,9 +105,11 @@ export class RemoteTasks {
         kind: 'a2a-task',
         destination: opened.destination,
         lane: store.laneOf(exchangeId),
+        ...(isOpen && { messageSeq }),
         body: JSON.stringify({ exchange: exchangeId }),
         expiresAt: request.expiresAt,
       });
+      if (isOpen) await store.keepFiles(tx, messageSeq);
     });
   }
 
@@ -121,6 +126,7 @@ export class RemoteTasks {
       const { seq, expiresAt, destination, lane, card } = lost;
       const body = JSON.stringify({ card });
       await this.#deps.outbox.enqueue(tx, { kind: 'a2a', destination, lane, messageSeq: seq, body, expiresAt });
+      await store.keepFiles(tx, seq);
     });
   }
 

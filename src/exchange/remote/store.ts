@@ -50,6 +50,15 @@ export async function lastIn(
   return rows[0] ?? null;
 }
 
+/** What the outbox owes of a message keeps its files (migrations/0009_files.sql). */
+export async function keepFiles(tx: Queryable, messageSeq: number): Promise<void> {
+  await tx.query(
+    `update outbox set has_files = true where message_seq = $1
+       and exists (select from message_files f where f.seq = $1 and f.zip is not null)`,
+    [messageSeq],
+  );
+}
+
 /** Where the request stands at its server; an earlier word on it is overwritten, but never what is known with what is not. */
 export async function upsertTask(
   tx: Queryable,

@@ -4,6 +4,7 @@ import type { ExchangeState } from '../types.ts';
 /** A request on its way to an agent on an A2A server. */
 export interface RemoteRequest {
   exchangeId: string;
+  messageSeq: number;
   messageId: string;
   /** With its zip where the sender wrote one. */
   envelopeText: string;
