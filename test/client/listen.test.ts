@@ -122,8 +122,8 @@ it('two senders that chose the same id are both answered', async (t) => {
   await eve.announce('acme/general/eve/cli');
   during(t, (signal) => ana.listen(shout, ({ envelope }) => `for ${envelope.from}`, { signal }));
   const [one, two] = await Promise.all([
-    joel.sendAndWait({ from: cli, to: shout, text: '?', id: 'm1' }),
-    eve.sendAndWait({ from: 'acme/general/eve/cli', to: shout, text: '?', id: 'm1' }),
+    joel.sendAndWait({ from: cli, to: shout, text: '?', id: 'm1' }, { timeout: 20 }),
+    eve.sendAndWait({ from: 'acme/general/eve/cli', to: shout, text: '?', id: 'm1' }, { timeout: 20 }),
   ]);
   assert.equal(one.text, `for ${cli}`);
   assert.equal(two.text, 'for acme/general/eve/cli');
@@ -144,6 +144,31 @@ it('an agent that listens and asks at the same time gets its own answers', async
     const reply = await ana.sendAndWait({ from: shout, to: cli, text }, { timeout: 20 });
     assert.equal(reply.text, text.toUpperCase());
   }
+});
+
+it('an answer that the listener is handed goes to who waits for it', async (t) => {
+  const { gateway, ana } = await twoPeople(t);
+  // Whoever waits never gets to take: the listener is always first.
+  const slow: typeof fetch = (url, init) =>
+    String(url).includes('reply_to=')
+      ? new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason)))
+      : fetch(url, init);
+  const joel = await node(gateway, gateway.token, { fetch: slow });
+  await joel.announce(cli);
+  const told: string[] = [];
+  const strays: string[] = [];
+  const shouting = async ({ text, progress }: Incoming): Promise<string> => {
+    await progress('soon');
+    return text.toUpperCase();
+  };
+  during(t, (signal) => ana.listen(shout, shouting, { signal }));
+  during(t, (signal) => joel.listen(cli, () => undefined, { signal, onAnswer: ({ text }) => strays.push(text) }));
+  const onProgress = ({ text }: { text: string }): void => void told.push(text);
+  const reply = await joel.sendAndWait({ from: cli, to: shout, text: 'mine' }, { onProgress, timeout: 20 });
+  assert.equal(reply.text, 'MINE');
+  assert.deepEqual([told, strays], [['soon'], []]);
+  await joel.send({ from: cli, to: shout, text: 'nobody waits' });
+  await eventually('it is told as one that nobody waits for', async () => strays.includes('NOBODY WAITS'));
 });
 
 it('stops when told to: what is under way is answered, nothing more is taken', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Client, GatehouseError, KeyChangedError, nodeKeys, rotatedKeys, SealError } from '../../src/client/index.ts';
+import { eventually } from '../support/gateway.ts';
 import { linkedPair } from '../support/pair.ts';
 import { cli, during, node, shout, twoPeople } from './support.ts';
 
@@ -108,20 +109,20 @@ it('a forged or changed message is handed over as not verified; verifiedOnly ans
   during(t, (signal) =>
     ana.listen(shout, ({ text }) => void handled.push(text), { signal, verifiedOnly: true, concurrency: 4 }),
   );
-  const unknown = await second.sendAndWait({ from: cli, to: shout, text: 'rm -rf' });
+  const unknown = await second.sendAndWait({ from: cli, to: shout, text: 'rm -rf' }, { timeout: 20 });
   assert.equal(unknown.envelope.error, true);
   assert.match(
     unknown.text,
     /only requests that are signed with a key that its owner accepted.*keys accept acme\/joel/s,
   );
   const unsigned = new Client({ url: gateway.url, token: gateway.token });
-  const refused = await unsigned.sendAndWait({ from: cli, to: shout, text: 'rm -rf' });
+  const refused = await unsigned.sendAndWait({ from: cli, to: shout, text: 'rm -rf' }, { timeout: 20 });
   assert.match(refused.text, /not signed/);
   assert.deepEqual(handled, []);
   assert.ok(await ana.pins.accept('acme/joel', { fingerprint: second.keys!.fingerprint.slice(0, 9) }));
   await second.send({ from: cli, to: shout, text: 'welcome' });
   await joel.send({ from: cli, to: shout, text: 'as before' });
-  while (handled.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  await eventually('both are handled', async () => handled.length === 2);
   assert.deepEqual(handled.sort(), ['as before', 'welcome']);
 });
 
