@@ -18,13 +18,16 @@ export interface TaskChange {
 /** Follows a task from a view of it on, without a gap and without a repeat, whichever replica changes it. */
 export interface TaskWatch {
   readonly view: TaskView;
-  /** The next change; null when the watch was closed, by whoever holds it, because the gateway stops, or because too much had piled up unread. */
+  /** The next change; null when the watch was closed: by whoever holds it, because the gateway stops, or because it was cut. */
   next(): Promise<TaskChange | null>;
+  /** Resolves when too much had piled up unread. */
+  readonly cut: Promise<void>;
   close(): void;
 }
 
-/** A reader that is this many changes behind is cut: what it missed it gets by asking for the task. */
-const mostUnread = 500;
+/** A reader that is this far behind is cut: what it missed it gets by asking for the task. */
+const mostUnread = 1_000;
+const mostUnreadBytes = 8 * 1024 * 1024;
 const readAtOnce = 200;
 const retryMs = 1_000;
 /** A wake-up that was lost costs at most this. */
@@ -63,7 +66,7 @@ export class TaskWatches {
       }
       reader.begin(view);
       feed.begin(view);
-      return { view, next: () => reader.next(), close: leave };
+      return { view, next: () => reader.next(), cut: reader.cut, close: leave };
     } catch (error) {
       leave();
       throw error;
@@ -190,7 +193,8 @@ class Feed {
       reason: first.reason,
       updatedAt: first.updated_at,
     };
-    for (const reader of this.#readers) reader.take(change);
+    const bytes = messages.reduce((sum, row) => sum + row.envelope.length + (row.a2a?.length ?? 0), 0);
+    for (const reader of this.#readers) reader.take(change, bytes);
   }
 
   #lookIn(ms: number): void {
@@ -202,21 +206,30 @@ class Feed {
 
 /** What one follower has still to read. */
 class Reader {
-  readonly #unread: TaskChange[] = [];
+  readonly #unread: { change: TaskChange; bytes: number }[] = [];
+  #behind = { messages: 0, bytes: 0 };
   #seen: { seq: number; updatedAt: number } | undefined;
   #closed = false;
   #wake = (): void => {};
+  #overrun = (): void => {};
+  readonly cut = new Promise<void>((resolve) => {
+    this.#overrun = resolve;
+  });
 
   begin(view: TaskView): void {
     this.#seen = { seq: lastSeq(view), updatedAt: view.updatedAt };
   }
 
-  take(change: TaskChange): void {
-    if (this.#unread.length >= mostUnread) {
+  take(change: TaskChange, bytes: number): void {
+    if (this.#closed) return;
+    this.#count(change, bytes, 1);
+    // One change alone may be more: it is there, and holding it costs nothing.
+    if (this.#unread.length > 0 && (this.#behind.messages > mostUnread || this.#behind.bytes > mostUnreadBytes)) {
+      this.#overrun();
       this.close();
       return;
     }
-    this.#unread.push(change);
+    this.#unread.push({ change, bytes });
     this.#wake();
   }
 
@@ -228,15 +241,23 @@ class Reader {
 
   async next(): Promise<TaskChange | null> {
     for (;;) {
-      const change = this.#unread.shift();
-      const fresh = change && this.#fresh(change);
-      if (fresh) return fresh;
-      if (change) continue;
+      const next = this.#unread.shift();
+      if (next) {
+        this.#count(next.change, next.bytes, -1);
+        const fresh = this.#fresh(next.change);
+        if (fresh) return fresh;
+        continue;
+      }
       if (this.#closed) return null;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
+  }
+
+  #count({ messages }: TaskChange, bytes: number, sign: 1 | -1): void {
+    this.#behind.messages += sign * messages.length;
+    this.#behind.bytes += sign * bytes;
   }
 
   /** Without what the view had already. */

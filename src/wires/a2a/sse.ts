@@ -31,7 +31,7 @@ export function streamResponse(
       const close = (): void => stream.close();
       gone.addEventListener('abort', close, { once: true });
       try {
-        await pump(stream, render, clock, (text) => inTime(write(text), clock));
+        await pump(stream, render, clock, write);
       } finally {
         gone.removeEventListener('abort', close);
         close();
@@ -42,36 +42,44 @@ export function streamResponse(
   };
 }
 
+/** Whoever reads too slowly is broken off, not ended in order: the stream must not look complete. */
 async function pump(
   stream: TaskStream,
   render: (told: Told) => string,
   clock: Clock,
-  send: (text: string) => Promise<void>,
+  write: (text: string) => Promise<void>,
 ): Promise<void> {
-  for (;;) {
-    const next = stream.next();
-    let told = await within(next, heartbeatMs, clock);
-    while (told === 'late') {
-      await send(': still here\n\n');
-      told = await within(next, heartbeatMs, clock);
+  let isCut = false;
+  let breakOff = (): void => {};
+  const cut = (): void => {
+    isCut = true;
+    breakOff();
+    stream.close();
+  };
+  void stream.cut.then(cut);
+
+  const send = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const cancel = clock.after(stalledMs, cut);
+      breakOff = () => reject(new CallerGone());
+      write(text).then(resolve, reject).finally(cancel);
+    });
+
+  const next = async (): Promise<Told[] | null> => {
+    const beat = (): void => {
+      cancel = clock.after(heartbeatMs, beat);
+      send(': still here\n\n').catch(cut);
+    };
+    let cancel = clock.after(heartbeatMs, beat);
+    try {
+      return await stream.next();
+    } finally {
+      cancel();
     }
-    if (told === null) return;
+  };
+
+  for (let told = await next(); told !== null; told = await next()) {
     for (const each of told) await send(`data: ${render(each)}\n\n`);
   }
-}
-
-async function inTime(writing: Promise<void>, clock: Clock): Promise<void> {
-  if ((await within(writing, stalledMs, clock)) === 'late') throw new CallerGone();
-}
-
-async function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'late'> {
-  let cancel = (): void => {};
-  const late = new Promise<'late'>((resolve) => {
-    cancel = clock.after(ms, () => resolve('late'));
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    cancel();
-  }
+  if (isCut) throw new CallerGone();
 }

@@ -12,6 +12,8 @@ export interface Told {
 export interface TaskStream {
   /** Null: it has ended. */
   next(): Promise<Told[] | null>;
+  /** Resolves when its reader is too far behind. */
+  readonly cut: Promise<void>;
   close(): void;
 }
 
@@ -38,6 +40,7 @@ export function follow(watch: TaskWatch, fold: TaskFold, first: Told[]): TaskStr
       }
       return null;
     },
+    cut: watch.cut,
     close: () => watch.close(),
   };
 }
