@@ -111,8 +111,9 @@ describe('bodies larger than a route takes from everybody', () => {
     });
     most = 0;
     const answers = Promise.all(Array.from({ length: 6 }, () => post(500, 'yes')));
+    for (let i = 0; i < 300 && open < 2; i++) await new Promise((resolve) => setTimeout(resolve, 10));
     await new Promise((resolve) => setTimeout(resolve, 100));
-    assert.equal(most, 2);
+    assert.equal(open, 2);
     release();
     assert.ok((await answers).every(([status]) => status === 200));
     assert.equal(most, 2);
