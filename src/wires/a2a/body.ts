@@ -1,6 +1,6 @@
 import type { Body } from '../../exchange/message.ts';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
-import type { Part } from './protocol.ts';
+import { isRecord, type Part } from './protocol.ts';
 
 /** REDSYN "El sobre": what a body holds at most, measured on its content. */
 const maxBodyBytes = 64 * 1024;
@@ -31,7 +31,13 @@ export function partsOfBody(body: Body): Part[] {
   if (body.enc !== undefined) return [{ text: 'This message is end-to-end encrypted.', mediaType: 'text/plain' }];
   const parts: Part[] = [];
   const isText = body.type.startsWith('text/');
-  if (body.text !== undefined) parts.push({ text: body.text, mediaType: isText ? body.type : 'text/plain' });
+  // A question (REDSYN: a progress with `data.question`) is for people first.
+  const text = body.text ?? questionIn(body.data);
+  if (text !== undefined) parts.push({ text, mediaType: isText ? body.type : 'text/plain' });
   if (body.data !== undefined) parts.push({ data: body.data, mediaType: isText ? 'application/json' : body.type });
   return parts.length > 0 ? parts : [{ text: '', mediaType: 'text/plain' }];
+}
+
+function questionIn(data: unknown): string | undefined {
+  return isRecord(data) && typeof data.question === 'string' ? data.question : undefined;
 }
