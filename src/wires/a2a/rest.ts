@@ -93,7 +93,11 @@ function readAsked(request: HttpRequest, { operation, version, pathTenant }: Pla
   const spoken = askedVersion(request);
   if (spoken !== undefined && spoken !== version) return versionNotSupported([version]);
   const json = readBody(request);
-  if (json instanceof Refusal) return ofRefusal(json);
+  if (json instanceof Refusal) {
+    // The body's own media type is HTTP's to refuse; a part's is A2A's, and 400 (§5.4).
+    const error = ofRefusal(json);
+    return json.code === 'unsupported_media_type' ? { ...error, rest: 415 } : error;
+  }
   const body = json.value as Record<string, unknown>;
   // The path says which task and which config; what the body says of them is passed over.
   const given =
