@@ -250,6 +250,25 @@ describe('files (REDSYN "El sobre", "Entrega", "Mensajes")', () => {
     assert.equal((await fetchZip(item.id, ana.token)).status, 200);
     await eve.ack(other, [item.id]);
     assert.equal((await fetchZip(item.id, ana.token)).status, 410);
+
+    // The last two at the same moment, whichever of them the database takes for the last.
+    for (let round = 0; round < 10; round++) {
+      const { json } = await zipped(smallZip(), { id: fresh('at-once'), kind: 'event', to: topic });
+      await Promise.all([ana.take(worker, { wait: 5 }), eve.take(other, { wait: 5 })]);
+      const row = 'select seq from messages where id = $1';
+      const { rows } = await acme.database.db.query<{ seq: number }>(row, [json.id]);
+      // Two connections, so that both deletions are under way together.
+      const remove = (agent: string) =>
+        acme.database.db.tx(async (tx) => {
+          await tx.query(
+            'delete from deliveries d using agents a where a.id = d.agent_id and a.handle = $2 and d.message_seq = $1',
+            [rows[0]!.seq, agent],
+          );
+          await tx.query('select pg_sleep(0.02)');
+        });
+      await Promise.all([remove('worker'), remove('reader')]);
+      assert.equal((await fetchZip(json.id, ana.token)).status, 410);
+    }
   });
 
   it('an unauthenticated caller sends no large body: it is refused before it is read', async () => {

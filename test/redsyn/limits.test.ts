@@ -139,6 +139,29 @@ describe('limits (REDSYN "Límites"), on the free plan', () => {
     assert.equal(rows[0]!.n, 0, 'and is purged');
   });
 
+  it('who sends files at once on two replicas close to the limit meets it exactly', async () => {
+    // On a plan whose day is far from used up: nothing else makes the senders take turns.
+    await free.call('PUT', '/redsyn/v1/orgs/acme/plan', { body: { plan: 'pro' } });
+    const files = { zip: zipOfSize(1000).toString('base64') };
+    const first = await send({ files });
+    // Each in a session of its own that is open already: nor does the addressee.
+    const threads = Array.from({ length: 12 }, (_, i) => `lane-${i}`);
+    for (const thread of threads) await send({ thread });
+    for (let round = 0; round < 5; round++) {
+      await db.query(`update message_files set zip = null where id <> $1`, [first.json.id]);
+      await db.query('update message_files set bytes = $1 where id = $2', [2 * 1024 * MB - 3_500, first.json.id]);
+      const answers = await Promise.all(
+        threads.map((thread, i) =>
+          i % 2 ? onSecond({ files, thread }) : send({ files, thread }).then(({ status }) => status),
+        ),
+      );
+      assert.equal(answers.filter((status) => status === 201).length, 3, answers.join(' '));
+    }
+    await db.query('delete from deliveries');
+    await db.query('update message_files set zip = null');
+    await free.call('PUT', '/redsyn/v1/orgs/acme/plan', { body: { plan: 'free' } });
+  });
+
   it('REL-08: fifty messages that died count for nothing but their day', async () => {
     const files = { zip: smallZip().toString('base64') };
     for (let i = 0; i < 50; i++) assert.equal((await send({ ttl: 1, files })).status, 201);
