@@ -7,16 +7,20 @@ import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
 import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
 import { createDirectory } from './directory/index.ts';
+import { readAddress } from './directory/names.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
+import { Letters } from './exchange/confer/index.ts';
 import { createExchange } from './exchange/index.ts';
 import { RemoteTasks } from './exchange/remote/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
+import { Tasks } from './exchange/task/index.ts';
 import { Topics } from './exchange/topics/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
+import { Policies } from './gates/policies/index.ts';
 import { DidResolver } from './identity/resolver.ts';
 import { Sealer } from './identity/sealing.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
@@ -32,6 +36,9 @@ import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
+import { ConferClient } from './wires/confer/client.ts';
+import { renderRefusal as conferRefusal } from './wires/confer/errors.ts';
+import { conferPrefixes, conferRoutes } from './wires/confer/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
 import { createFront } from './wires/front.ts';
@@ -149,6 +156,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   const exchange = createExchange({ db, notifier, clock, outbox });
   const topics = new Topics({ db, clock, directory, federation, client: federation.client, outbox });
   const cancels = new Cancels({ db, clock, notifier, outbox });
+  const tasks = new Tasks({ db, notifier, clock, cancels });
+  const letters = new Letters({ db, clock });
   const mailbox = createMailbox({
     db,
     notifier,
@@ -172,6 +181,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   });
 
   const gateStore = createGateStore(db, clock);
+  const policies = new Policies({ db, clock });
   const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
   const gates = watched(
     createGates({
@@ -181,6 +191,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       lookups: exchange.lookups,
       resolver,
       store: gateStore,
+      policies,
       self: { domain: authority, authorities: [authority] },
       rates: { ip: config.rateIp, peer: config.ratePeer },
     }),
@@ -188,7 +199,27 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     (domain) => void outbox.heardFrom(domain),
   );
 
+  const ofOwner = async (ownerId: string): ReturnType<typeof keyring.signer> => {
+    const member = await directory.member(ownerId);
+    return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+  };
+  const conferClient = new ConferClient({
+    letters,
+    signer: ofOwner,
+    async didOf(address) {
+      const at = readAddress(address);
+      const agent = at instanceof Refusal ? null : await directory.agentAt(at);
+      return agent && keyring.agent(agent).did;
+    },
+    mayLeave: async (orgId, domain) => !(await federation.isDomainBlocked(orgId, domain)),
+    resolver,
+    fetch,
+    clock,
+    loopback,
+  });
+
   const remote = createRemoteAgents({
+    otherwise: (item, name, signal) => conferClient.ask(item, name, signal),
     tasks: new RemoteTasks({ db, clock, outbox }),
     carrier: exchange.carrier,
     cancels,
@@ -229,7 +260,9 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         exposed: federation.exposed,
         topics,
         heardFrom: (domain) => outbox.heardFrom(domain),
+        dueNow: (domain) => outbox.dueNow(domain),
       }),
+      ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
       ...remote.routes,
       ...a2aRoutes({ gates, exchange, cancels, finder, checkEnvelope, clock, authority }),
       ...wellknownRoutes({
@@ -245,6 +278,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       '/redsyn': redsynRefusal,
       '/federation': federationRefusal,
       '/a2a': a2aRefusal,
+      ...Object.fromEntries(conferPrefixes.map((prefix) => [prefix, conferRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
     },
@@ -287,6 +321,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
     createCancelClient({ ...carrying, cancels }),
     ...remote.senders,
+    conferClient,
   ]);
   mailbox.start();
   pusher.start();
@@ -302,6 +337,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     stop() {
       stopping ??= (async () => {
         const closed = front.close();
+        tasks.close();
         const steps: Array<() => Promise<unknown>> = [
           () => mailbox.drain(),
           () => closed,

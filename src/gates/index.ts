@@ -24,7 +24,8 @@ export { createGateStore, type GateStore } from './store.ts';
 const everybody = ['request', 'answer', 'event', 'read', 'instance', 'knock'] as const;
 const all = ['request', 'answer', 'event', 'read', 'instance'] as const;
 const messages = ['request', 'answer', 'event'] as const;
-const asked = ['request'] as const;
+/** An answer that nobody here asked for is told to its addressee, so it is asked as a request is. */
+const taken = ['request', 'answer'] as const;
 
 /**
  * THE table: every gate, in order (design §4). A column is what is asked, never a wire, so no wire can have weaker gates. A row may stand
@@ -42,7 +43,7 @@ export const gates = table()
   .row('address',      messages, 'who of the caller\'s own speaks, and to whom?',              address)
   .row('link',         messages, 'another org: is the link active, the agent exposed, the rules kept?', link)
   .row('consent',      messages, 'may this principal reach this owner at all?',                consent)
-  .row('policy',       asked,    'does the agent\'s own policy take it?',                      policy)
+  .row('policy',       taken,    'does the agent\'s own policy take it?',                      policy)
   .row('quota',        messages, 'may the sender\'s org send more today, and how long may it wait?', quota)
   .row('thread',       messages, 'which thread and session may it be part of?',                thread);
 
@@ -106,11 +107,14 @@ function admission(facts: AllFacts) {
     idempotent: inbound.idempotent,
     askerHasInbox: sender.kind === 'local' && sender.agent !== null && hasInbox,
     askerVia: sender.kind === 'peer' && hasInbox ? sender.domain || null : null,
+    askerBy: inbound.answersBy ?? null,
     expiresAt: facts.expiresAt,
     reservedFor: facts.reservedFor,
     sealed: isSealed(envelope.body),
     senderNode: facts.principal.kind === 'node' ? facts.principal.node.nodeId : null,
     quota: facts.quota,
     files: facts.files,
+    // Only a request is judged.
+    held: facts.held ?? null,
   };
 }
