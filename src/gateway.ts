@@ -17,8 +17,11 @@ import { RemoteTasks } from './exchange/remote/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
 import { Tasks } from './exchange/task/index.ts';
 import { Topics } from './exchange/topics/index.ts';
+import { Tray } from './exchange/tray/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
+import { lookUpPeers } from './federation/lookup.ts';
+import { stillReaches } from './gates/consent.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
 import { Policies } from './gates/policies/index.ts';
 import { DidResolver } from './identity/resolver.ts';
@@ -37,7 +40,9 @@ import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
 import { ConferClient } from './wires/confer/client.ts';
+import { consultRoutes } from './wires/confer/consult.ts';
 import { renderRefusal as conferRefusal } from './wires/confer/errors.ts';
+import { ownerPrefixes, ownerRoutes } from './wires/confer/owner.ts';
 import { conferPrefixes, conferRoutes } from './wires/confer/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
@@ -81,6 +86,8 @@ export interface Gateway {
 
 const poolSize = 12;
 const purgeEvery = 60_000;
+/** Design §10: expiry is noticed within 5 s. */
+const overdueEvery = 4_000;
 
 /** Config -> a running gateway. The one place that knows everybody; it decides nothing. */
 export async function startGateway(config: Config, overrides: Overrides = {}): Promise<Gateway> {
@@ -182,6 +189,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
 
   const gateStore = createGateStore(db, clock);
   const policies = new Policies({ db, clock });
+  const tray = new Tray({ db, clock, stillReaches: (q) => stillReaches(q, { directory, federation }) });
   const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
   const gates = watched(
     createGates({
@@ -262,6 +270,21 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         heardFrom: (domain) => outbox.heardFrom(domain),
         dueNow: (domain) => outbox.dueNow(domain),
       }),
+      ...ownerRoutes({
+        identify: gates.identify,
+        tray,
+        consent: federation,
+        policies,
+        lookUp: (method, value) => lookUpPeers(method, value, { fetch, resolver, loopback }),
+        async localPeer(member, user) {
+          const found = await directory.memberNamed(member.org, user);
+          const did = found && keyring.owner(found).did;
+          const bare = { description: '', primaryLanguage: null, style: null, capabilities: [], endpoint: null };
+          return did ? { ...bare, did, name: found.handle } : null;
+        },
+        now: () => clock.now(),
+      }),
+      ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
       ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
       ...remote.routes,
       ...a2aRoutes({ gates, exchange, cancels, finder, checkEnvelope, clock, authority }),
@@ -278,6 +301,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       '/redsyn': redsynRefusal,
       '/federation': federationRefusal,
       '/a2a': a2aRefusal,
+      ...Object.fromEntries(ownerPrefixes.map((prefix) => [prefix, conferRefusal])),
       ...Object.fromEntries(conferPrefixes.map((prefix) => [prefix, conferRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
@@ -293,6 +317,12 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     clock,
     log: named(log, 'purge'),
     name: 'purge of seen proofs',
+  });
+
+  const overdue = every(overdueEvery, async () => void (await tray.expire()), {
+    clock,
+    log: named(log, 'tray'),
+    name: 'end of what nobody decided in time',
   });
 
   await new Promise<void>((resolve, reject) => {
@@ -326,6 +356,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   mailbox.start();
   pusher.start();
   purge.start();
+  overdue.start();
 
   let stopping: Promise<void> | undefined;
   return {
@@ -342,7 +373,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
           () => mailbox.drain(),
           () => closed,
           () => exchange.drain(),
-          () => Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop()]),
+          () =>
+            Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop(), overdue.stop()]),
           () => fetch.close(),
           () => db.close(),
           ...undo.reverse(),

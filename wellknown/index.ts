@@ -113,7 +113,10 @@ export const publicDocuments: readonly PublicDocument[] = [
     build: async (sources, { params }) => {
       const name = readDid(params.did ?? '');
       if (!name || name.kind === 'instance' || name.authority !== sources.place.authority) return null;
-      if (name.kind === 'agent') return factsDocument(sources, await sources.facts.agent(name.org, name));
+      if (name.kind === 'agent') {
+        const { org, user, team, agent } = name;
+        return factsDocument(sources, await sources.facts.agent(org, { user, team, agent }));
+      }
       const { agent } = (await sources.facts.owner(name.org, name.user)) ?? {};
       return agent ? factsDocument(sources, await factsOf(sources, agent)) : null;
     },

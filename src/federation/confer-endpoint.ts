@@ -1,6 +1,5 @@
-import { instanceDid } from '../directory/dids.ts';
-import { didWebParts, isAtOrBelow, isDidWeb, isLoopbackHost, parseDid } from '../identity/did.ts';
-import type { DidDocument } from '../identity/document.ts';
+import { instanceDid, ownerOfDid } from '../directory/dids.ts';
+import { type DidWeb, didWebParts, isAtOrBelow, isDidWeb, isLoopbackHost, parseDid } from '../identity/did.ts';
 import type { DidResolver } from '../identity/resolver.ts';
 import { type Fetch, FetchRefused } from '../lib/fetch-types.ts';
 import { readJson } from '../lib/json.ts';
@@ -17,32 +16,37 @@ const maxFacts = 256 * 1024;
 const maxUrl = 2_000;
 
 /**
- * The `…/a2a/v1` at which a DID takes Confer's messages: the ConferAgent service of its document, of its owner's (a DID `…:agent` need not have a
- * document), else `endpoints.a2a` of its AgentFacts. Refusals: those of the resolver; `unreachable` when it names none that may be called.
+ * The `…/a2a/v1` at which a DID takes Confer's messages: the ConferAgent service of its document, its owner's or its instance's (a DID `…:agent` need not
+ * have a document), else `endpoints.a2a` of its AgentFacts. Refusals: those of the resolver; `unreachable` when it names none that may be called.
  */
 export async function conferEndpoint(did: string, deps: ConferEndpointDeps): Promise<string | Refusal> {
   const parsed = parseDid(did, { allowIp: true });
   if (parsed instanceof Refusal) return parsed;
   if (!isDidWeb(parsed)) return none();
-  const document = await documentAbove(parsed, deps);
-  if (document instanceof Refusal) return document;
-  const service = (document.service ?? []).find(({ type }) => [type].flat().includes('ConferAgent'));
-  if (service) return checked(service.serviceEndpoint, deps.loopback) ?? none();
+  let failure: Refusal | undefined;
+  for (const holder of above(parsed)) {
+    const document = await deps.resolver.resolve(holder);
+    if (document instanceof Refusal) {
+      failure ??= document;
+      continue;
+    }
+    const service = (document.service ?? []).find(({ type }) => [type].flat().includes('ConferAgent'));
+    if (service) return checked(service.serviceEndpoint, deps.loopback) ?? none();
+  }
   const { authority } = didWebParts(parsed);
   const base = `${schemeOf(authority, deps.loopback)}://${authority}`;
   const facts = await read(`${base}/a2a/v1/agent-facts/${encodeURIComponent(did)}`, deps.fetch);
   const named = (facts?.endpoints as { a2a?: unknown } | null | undefined)?.a2a;
   // A host speaks for its own agents alone.
   const isOwn = typeof facts?.did === 'string' && isAtOrBelow(facts.did, instanceDid(authority));
-  return (isOwn && checked(named, deps.loopback)) || none();
+  return (isOwn && checked(named, deps.loopback)) || (failure ?? none());
 }
 
-/** Of the DID itself, or of the one above it for Confer's `…:agent`, which no route serves. */
-async function documentAbove(did: string, { resolver }: ConferEndpointDeps): Promise<DidDocument | Refusal> {
-  const owner = /^(.+):agent$/.exec(did)?.[1];
-  if (owner === undefined) return resolver.resolve(did);
-  const above = await resolver.resolve(owner);
-  return above instanceof Refusal ? resolver.resolve(did) : above;
+/** Itself, its owner and its instance: agents that are not public have no document, and some instances name the endpoint in their own alone. */
+function above(did: DidWeb): string[] {
+  const owner = ownerOfDid(did) ?? /^(.+):agent$/.exec(did)?.[1];
+  const own = did.endsWith(':agent') && owner !== undefined ? [owner] : owner === undefined ? [did] : [did, owner];
+  return [...new Set([...own, instanceDid(didWebParts(did).authority)])];
 }
 
 /** confer-wire-facts §3 "Outbound": https, and nothing in it but host and path. Whether the host may be called is for the guard to say. */

@@ -20,7 +20,7 @@ const question = (content = '¿Cuál es el rango de tensión del X100 en modo RT
 const wait = 2;
 let count = 0;
 // biome-ignore lint/suspicious/noExplicitAny: tests look into envelopes
-const take = async (): Promise<any> => (await globex.admin.take(billing, { wait, max: 1 } as never))[0];
+const take = async (): Promise<any> => (await globex.admin.take(billing, { wait, max: 1 }))[0];
 const done = (of: { id: string }) => globex.admin.ack(billing, [of.id]);
 const stream = (id: string, more: Record<string, string> = {}) =>
   sendSigned(globex, { method: 'GET', path: `/a2a/v1/stream/${id}`, headers: more }, zoe.owner);
@@ -369,12 +369,12 @@ describe('asking a Confer peer', () => {
     assert.equal(kept.length, 1);
     zoe.respond(201, { message_id: 'x', thread_id: 'y' });
     // Any word of the peer's lets what waits for it go.
-    await zoe.say(globex, agentDid, { type: 'notification', content: 'approved' });
     await eventually('the kept question leaves', async () => {
+      await zoe.say(globex, agentDid, { type: 'notification', content: 'approved' });
+      await done(await take());
       const { rows: left } = await globex.database.db.query(`select from outbox where kind = 'a2a'`);
       return left.length === 0;
     });
-    await done(await take());
   });
 });
 

@@ -97,6 +97,11 @@ export class Letters {
     return /^[0-9A-Z]{26}$/.test(messageId) ? store.isTold(this.#db, messageId, [did]) : Promise.resolve(false);
   }
 
+  /** The DID of a peer row. */
+  peerDid(id: string): Promise<string | null> {
+    return /^[0-9A-Z]{26}$/.test(id) ? store.peerDid(this.#db, id) : Promise.resolve(null);
+  }
+
   /**
    * Opens the thread of an admitted request without a message in it. Answers the thread as its asker writes it. Refusals: `signature_replayed`,
    * `address_not_found` where the addressee does not live here.

@@ -61,6 +61,10 @@ export async function isTold(db: Queryable, id: string, dids: readonly string[])
   return rows.length > 0;
 }
 
+export async function peerDid(db: Queryable, id: string): Promise<string | null> {
+  return (await db.query<{ did: string }>('select did from peers where id = $1', [id])).rows[0]?.did ?? null;
+}
+
 export async function insertProof(db: Queryable, proof: Buffer, expiresAt: number): Promise<boolean> {
   const sql = 'insert into seen_proofs (proof, expires_at) values ($1, $2) on conflict do nothing';
   return (await db.query(sql, [proof, expiresAt])).rowCount === 1;

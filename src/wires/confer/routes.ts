@@ -9,7 +9,13 @@ export type ConferDeps = MessageDeps & StreamDeps & ThreadDeps;
 const maxBody = 1024 * 1024;
 
 /** What peers call. Their prefixes speak this wire's errors also before a route is found. */
-export const conferPrefixes = ['/a2a/v1/messages', '/a2a/v1/stream', '/a2a/v1/threads', '/a2a/v1/agent-facts'] as const;
+export const conferPrefixes = [
+  '/a2a/v1/messages',
+  '/a2a/v1/stream',
+  '/a2a/v1/threads',
+  '/a2a/v1/agent-facts',
+  '/api/v1',
+] as const;
 
 export function conferRoutes(deps: ConferDeps): Route[] {
   return [
