@@ -31,7 +31,7 @@ create table permissions (
   -- Before this no decision counts (L3's countdown).
   decidable_at bigint not null,
   decision     text not null default 'pending'
-    check (decision in ('pending', 'allow_once', 'allow_always', 'deny', 'deny_always', 'expired')),
+    check (decision in ('pending', 'allow_once', 'allow_always', 'deny', 'deny_always', 'expired', 'withdrawn')),
   decided_scope text check (decided_scope in ('peer', 'peer_action', 'global')),
   decided_at   bigint,
   check ((decision = 'pending') = (decided_at is null))
@@ -56,4 +56,12 @@ create table standing_policies (
   owner      text primary key references members,
   source     text not null check (length(source) <= 65536),
   updated_at bigint not null
+);
+
+-- One owner's own block of a domain: as if everybody there were a blocked contact of hers. An admin's block is of the whole organisation.
+create table owner_blocked_domains (
+  owner      text not null references members,
+  domain     text not null,
+  created_at bigint not null,
+  primary key (owner, domain)
 );

@@ -20,6 +20,7 @@ export const link: Gate<Facts, Linked & Partial<Pick<Placed, 'addressed'>>> = as
   if (addressed.kind === 'topic') return toTopic(addressed, facts, tools);
   if (addressed.kind === 'near_topic') return fromTopic(addressed, facts, tools);
   const agent = addressed.kind === 'agent' ? addressed.agent : addressed.kind === 'asker' ? addressed.asker : null;
+  if (addressed.kind === 'missing') return { link: null };
   if (agent === null) return leaving(facts, tools);
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId) return { link: null };
   if (sender.kind !== 'local' && facts.links === null) return asItself(facts, agent.orgId, tools);

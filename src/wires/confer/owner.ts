@@ -1,0 +1,13 @@
+import type { Route } from '../../lib/http.ts';
+import { type OwnerContactsDeps, ownerContactRoutes } from './owner-contacts.ts';
+import { type OwnerPermissionsDeps, ownerPermissionRoutes } from './owner-permissions.ts';
+import { type OwnerPoliciesDeps, ownerPolicyRoutes } from './owner-policies.ts';
+
+export type OwnerDeps = OwnerContactsDeps & OwnerPermissionsDeps & { policies: OwnerPoliciesDeps['policies'] };
+
+/** The owner API of Confer (design §10), under a node token. */
+export function ownerRoutes(deps: OwnerDeps): Route[] {
+  return [...ownerContactRoutes(deps), ...ownerPermissionRoutes(deps), ...ownerPolicyRoutes(deps)];
+}
+
+export const ownerPrefixes = ['/api/v1/contacts', '/api/v1/permissions', '/api/v1/policies'] as const;
