@@ -5,11 +5,11 @@ import type { Envelope } from '../../src/exchange/message.ts';
 import type { Contact, Federation, Link } from '../../src/federation/types.ts';
 import type { Inbound, Operation } from '../../src/gates/inbound.ts';
 import { createGates, type GateDeps, type Gates } from '../../src/gates/index.ts';
+import { readPolicy } from '../../src/gates/policies/text.ts';
+import type { Policy } from '../../src/gates/policies/types.ts';
 import { signRequest } from '../../src/identity/http-signature/sign.ts';
 import { type KeyPair, keyPair } from '../../src/identity/keys.ts';
 import { signEnvelope } from '../../src/identity/redsyn-seal.ts';
-import { readPolicy } from '../../src/gates/policies/text.ts';
-import type { Policy } from '../../src/gates/policies/types.ts';
 import { DidResolver } from '../../src/identity/resolver.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
 import { FetchRefused } from '../../src/lib/fetch-types.ts';
@@ -230,7 +230,9 @@ export class World {
       defaultAgent: async (id) => this.agents.find((a) => a.memberId === id && a.isDefault) ?? null,
       memberNamed: async (org, user) =>
         org === null || org === ACME || org === 'acme'
-          ? (['ana', 'joel'].includes(user) ? member('acme', user) : null)
+          ? ['ana', 'joel'].includes(user)
+            ? member('acme', user)
+            : null
           : org === 'sales' && user === 'sue'
             ? member('sales', 'sue')
             : null,
