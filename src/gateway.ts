@@ -6,6 +6,7 @@ import { startEmbedded } from './db/embedded.ts';
 import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
 import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
+import { Capabilities } from './directory/capabilities.ts';
 import { createDirectory } from './directory/index.ts';
 import { readAddress } from './directory/names.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
@@ -40,6 +41,7 @@ import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
 import { ConferClient } from './wires/confer/client.ts';
+import { capabilityRoutes } from './wires/confer/capabilities.ts';
 import { consultRoutes } from './wires/confer/consult.ts';
 import { renderRefusal as conferRefusal } from './wires/confer/errors.ts';
 import { ownerPrefixes, ownerRoutes } from './wires/confer/owner.ts';
@@ -272,6 +274,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       }),
       ...ownerRoutes({
         identify: gates.identify,
+        explain: gates.explain,
+        directory,
         tray,
         consent: federation,
         policies,
@@ -284,6 +288,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         },
         now: () => clock.now(),
       }),
+      ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),
       ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
       ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
       ...remote.routes,
@@ -393,6 +398,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
 function watched(gates: Gates, metrics: Metrics, heardFrom: (domain: string) => void): Gates {
   return {
     rows: gates.rows,
+    explain: gates.explain,
     async admit(inbound) {
       const admitted = await gates.admit(inbound);
       if (admitted instanceof Refusal) metrics.refused(admitted);

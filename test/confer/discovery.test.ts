@@ -98,7 +98,15 @@ it('what others say of themselves is bounded, and nobody speaks for another host
   };
   zoe.answer(
     '/.well-known/agents.json',
-    says({ agents: [mine, { did: 'did:web:bank.test:agents:x' }, null, 7, ...Array.from({ length: 50 }, () => ({ did: zoe.agent }))] }),
+    says({
+      agents: [
+        mine,
+        { did: 'did:web:bank.test:agents:x' },
+        null,
+        7,
+        ...Array.from({ length: 50 }, () => ({ did: zoe.agent })),
+      ],
+    }),
   );
   const found = await lookUpPeers('domain', zoe.authority, deps);
   assert.ok(!(found instanceof Refusal));

@@ -78,7 +78,7 @@ export class ConferClient implements Sender {
     if (!question) return refused('not_found', 'the message is no longer here');
     if (question.done) return { outcome: 'delivered' };
     const endpoint = await conferEndpoint(to, this.#options);
-    if (endpoint instanceof Refusal && endpoint.code !== 'did_resolution_failed') return null;
+    if (endpoint instanceof Refusal) return null;
     const { ownerId, thread, exchangeId, messageId: key, envelope } = question;
     const from = (await didOf(question.from.replace(/#.*$/, ''))) ?? `${(await signer(ownerId)).did}:agent`;
     const capability = typeof envelope.capability === 'string' ? { capability: envelope.capability } : {};
