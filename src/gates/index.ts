@@ -6,6 +6,7 @@ import { claim, prove } from './authenticate.ts';
 import { capability } from './capability.ts';
 import { consent } from './consent.ts';
 import { createFlood } from './counters.ts';
+import { type Explanation, explain, type Question } from './explain.ts';
 import type { Arrived, Column, GateDeps, Tools } from './facts.ts';
 import { floodByAddress, floodByClaim, floodByDomain } from './flood.ts';
 import type { Inbound } from './inbound.ts';
@@ -16,6 +17,7 @@ import { quota } from './quota.ts';
 import { type Row, table, walk } from './run.ts';
 import { thread } from './thread.ts';
 
+export type { Explanation, GateAnswer } from './explain.ts';
 export type { GateDeps } from './facts.ts';
 export type { HandedOn, Inbound, Operation } from './inbound.ts';
 export type { Row } from './run.ts';
@@ -52,6 +54,8 @@ export interface Gates {
   admit(inbound: Inbound): Promise<Admitted | Refusal>;
   /** For `read`, `instance` and `knock`: who is calling. The caller's right to the thing itself is the core's to judge. */
   identify(inbound: Inbound): Promise<Principal | Refusal>;
+  /** What would become of a request, gate by gate, without one. For the owner of the agent, and admins: it shows rules. */
+  explain(question: Question): Promise<Explanation | Refusal>;
   /** The table, to be shown and tested. */
   readonly rows: readonly Row[];
 }
@@ -64,6 +68,7 @@ export function createGates(deps: GateDeps): Gates {
       const facts = await walk(gates, arrived(inbound), tools);
       return facts instanceof Refusal ? facts : markAdmitted(admission(facts as AllFacts));
     },
+    explain: (question) => explain(gates.rows, question, tools),
     async identify(inbound) {
       const facts = await walk(gates, arrived(inbound), tools);
       return facts instanceof Refusal ? facts : facts.principal!;

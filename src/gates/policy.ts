@@ -16,8 +16,11 @@ export const policy: Gate<Facts, Judged> = async (facts, tools) => {
   if (addressed.kind !== 'agent') return { held: null };
   const { agent } = addressed;
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId && !(await takesFrom(agent, sender, tools))) {
+    tools.note?.(`the agent's \`allow\`: ${listing(agent)}`);
     return refuse('policy_denied', `${agent.address} takes requests only from ${listing(agent)}`);
   }
+  if (sender.kind === 'local' && sender.member.orgId === agent.orgId)
+    tools.note?.(`the agent's \`allow\`: ${listing(agent)}`);
   if ((agent.signedOnly || agent.trust === 'full') && !signature) {
     return refuse('policy_denied', `${agent.address} takes only requests that the sender's node signed`, {
       data: { signed_only: true },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, it } from 'node:test';
 import { ManualClock } from '../../src/lib/clock.ts';
 import { eventually, person, team, testGateway } from '../support/gateway.ts';
-import { type Identity, rows, startPeer } from '../support/peer.ts';
+import { envelope, type Identity, inA2a, rows, sendSigned, startPeer } from '../support/peer.ts';
 import { ask, befriend, decide, outcome, pending, putPolicy, type Row, stateOf, taskId, time } from './support.ts';
 
 const clock = new ManualClock();
@@ -215,4 +215,32 @@ it('what nobody decides in time ends, and what its asker withdraws is decided by
     clock.advance(5_000);
     return (await stateOf(acme, eve, late).catch(() => '')) !== 'TASK_STATE_AUTH_REQUIRED';
   });
+});
+
+it('L3 is asked every time, names each effect, and is decided by nobody before its countdown has run', async () => {
+  await putPolicy(acme, 'peer.eve:\n  allow:\n    - payment: "**"\n    - ask: "**"\n');
+  const pay = async (action: string) => {
+    const of = envelope({ from: eve.did, to: reviewer, action }, { sealed: false, now: clock.now() });
+    const sent = { path: '/a2a/v1', body: inA2a(of), headers: { 'a2a-version': '1.0' } };
+    return outcome(await sendSigned(acme, sent, eve, { now: clock.now() }));
+  };
+  assert.equal(await pay('ask:technical'), 'TASK_STATE_SUBMITTED');
+  assert.equal(await pay('payment:order 17, 300 EUR'), 'TASK_STATE_AUTH_REQUIRED');
+  const [row] = await heldFor(eve);
+  assert.deepEqual(
+    [row.level, row.effects, row.remaining],
+    ['L3', ['Money is paid in your name: order 17, 300 EUR'], 10],
+  );
+  for (const decision of ['allow_once', 'allow_always', 'deny']) {
+    const early = await decide(acme, row.id, decision);
+    assert.deepEqual([early.status, early.json.error.code, early.json.error.details.remaining], [409, 'conflict', 10]);
+    assert.equal(early.headers.get('retry-after'), '10');
+  }
+  clock.advance(9_001);
+  assert.equal((await decide(acme, row.id, 'allow_once')).json.error.details.remaining, 1);
+  clock.advance(999);
+  assert.deepEqual((await decide(acme, row.id, 'allow_always')).json, { ok: true });
+  assert.equal((await inbox()).length, 2);
+  assert.equal(await pay('payment:order 18'), 'TASK_STATE_AUTH_REQUIRED', 'always does not cover L3');
+  assert.equal(await pay('two\nlines'), 'invalid_field');
 });
