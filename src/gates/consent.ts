@@ -7,6 +7,7 @@ import { newId } from '../lib/ids.ts';
 import { Refusal } from '../lib/refusal.ts';
 import { excerpt } from './excerpt.ts';
 import type { Arrived, Called, Consented, Gate, Linked, Placed, Tools } from './facts.ts';
+import { floodByStranger } from './flood.ts';
 import { pending, unauthenticated, unseen } from './unseen.ts';
 
 /**
@@ -34,19 +35,18 @@ async function nobody(
     federation.contact(owner, names),
     'domain' in sender && sender.domain !== '' && federation.isDomainBlocked(orgId, sender.domain, owner),
   ]);
+  if (contact && !contact.blocked && !blocked) return unseen();
+  const flooding = await tooManyKnocks(sender, tools);
+  if (flooding) return flooding;
   if (blocked || contact?.blocked) return pending();
-  if (contact) return unseen();
   note?.('the owner has no such agent; a stranger is told what it would be told of a hidden one');
   const firstMessage = excerpt(envelope.body);
   await federation.requestConnection({ owner, peerDid: names.at(-1)!, agentId: null, firstMessage });
   return pending();
 }
 
-async function mayReach(
-  agent: Agent,
-  facts: Placed & Linked,
-  { federation, self, note }: Tools,
-): Promise<Refusal | Contact | null> {
+async function mayReach(agent: Agent, facts: Placed & Linked, tools: Tools): Promise<Refusal | Contact | null> {
+  const { federation, self, note } = tools;
   const { sender, names, link, envelope } = facts;
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId) {
     note?.('of the same organisation');
@@ -62,6 +62,12 @@ async function mayReach(
       sender.domain !== '' &&
       federation.isDomainBlocked(agent.orgId, sender.domain, agent.memberId),
   ]);
+  const isListed =
+    !blocked &&
+    !contact?.blocked &&
+    (contact !== null || takesAnyone || (link !== null && namesOrg(agent.allow, link)));
+  const flooding = isListed ? null : await tooManyKnocks(sender, tools);
+  if (flooding) return flooding;
   if (blocked || contact?.blocked) {
     note?.(blocked ? `blocked domain ${(sender as { domain: string }).domain}` : blockedWords(contact!));
     return pending();
@@ -105,6 +111,12 @@ export async function stillReaches(
     if (link?.state !== 'active' || !exposes(link.ours, path)) return false;
   }
   return contact !== null || agent.allow.includes('anyone') || (link !== null && namesOrg(agent.allow, link));
+}
+
+/** The same for whoever is blocked and whoever is unknown. An explanation counts nothing. */
+async function tooManyKnocks(sender: Sender, tools: Tools): Promise<Refusal | null> {
+  const domain = 'domain' in sender ? sender.domain : '';
+  return domain === '' || tools.note ? null : floodByStranger(domain, tools);
 }
 
 function blockedWords({ id, alias, peerDid }: Contact): string {

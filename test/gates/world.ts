@@ -188,6 +188,7 @@ export class World {
           this.writes.push(entry);
           return true;
         },
+        countRate: async () => 0,
         purge: async () => 0,
       },
       policies: {
