@@ -102,7 +102,7 @@ begin
       session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
       asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
       reserved_for text, destination text, lane text, state text, reason text, event json, sealed boolean, asker_node text,
-      quota_limit bigint, outbox_kind text, outbox_body text, push json)
+      quota_limit bigint, outbox_kind text, outbox_body text, push json, asker_kind text, asker_ref text, held json)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
     v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
@@ -194,14 +194,31 @@ begin
                   case when it.sealed then ex.asker_node end, it.expires_at);
         v_wakes := v_wakes || ('inbox:' || ex.asker_agent);
       end if;
-      if ex.asker_via is not null then
-        insert into outbox (kind, destination, lane, message_seq, due_at, expires_at, created_at)
-          values ('redsyn', ex.asker_via, ex.asker_via || ' ' || ex.id, v_seq, now_ms, it.expires_at, now_ms)
+      -- Who reads no envelopes is sent what it is told or asked for; what is said in between it reads from the stream.
+      if ex.asker_via is not null and (ex.asker_kind is null or it.kind = 'reply' or it.state = 'input_required') then
+        insert into outbox (kind, destination, lane, message_seq, body, due_at, expires_at, created_at)
+          values (coalesce(ex.asker_kind, 'redsyn'), ex.asker_via, ex.asker_via || ' ' || ex.id, v_seq, ex.asker_ref, now_ms, it.expires_at, now_ms)
           returning id into v_outbox;
         v_wakes := v_wakes || 'outbox'::text;
       end if;
       v_wakes := v_wakes || ('exchange:' || ex.id);
       exchange := ex.id; thread := ex.asker_thread; addressee := ex.asker_addr;
+    elsif it.target = 'note' then
+      -- Told to an agent without being asked for: it is stored and handed out, and opens nothing.
+      insert into messages (sender, id, kind, from_addr, to_addr, envelope, sig_payload, sig_node, a2a, wire, created_at, expires_at)
+        values (it.sender, it.id, it.kind, it.from_addr, it.asked_addr, it.envelope, it.sig_payload, it.sig_node, it.a2a, it.wire, now_ms, it.expires_at)
+        on conflict do nothing returning messages.seq into v_seq;
+      thread := it.asker_thread; addressee := it.asked_addr; signed := it.sig_payload is not null;
+      if v_seq is null then
+        outcome := 'duplicate'; return next; continue;
+      end if;
+      v_conv := bind_conversation(it.asked_owner, it.asker, it.thread_asked, it.thread_derived, it.may_open, it.asker_thread, now_ms);
+      v_session := open_session(it.agent_id, it.asked_owner, v_conv, false, now_ms);
+      insert into conversation_messages values (it.asked_owner, v_conv, v_seq, it.agent_id, v_session);
+      insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, expires_at)
+        values (it.agent_id, v_seq, it.id, null, v_conv, it.asked_addr || '#s' || v_session, v_session, it.expires_at);
+      v_wakes := v_wakes || ('inbox:' || it.agent_id);
+      addressee := it.asked_addr || '#s' || v_session;
     elsif it.target = 'follow' then
       exchange := it.exchange_id; signed := it.sig_payload is not null;
       if it.push is not null and not set_push_configs(it.exchange_id, it.push, 20, now_ms) then
@@ -270,15 +287,23 @@ begin
       end if;
 
       insert into exchanges (id, request_seq, request_id, asker, asker_agent, asker_owner, asker_conversation, asker_addr, asker_session, asker_via,
-                             asker_node, asker_thread, asked, asked_agent, asked_owner, asked_conversation, asked_addr, asked_session, state, created_at, updated_at)
+                             asker_node, asker_thread, asked, asked_agent, asked_owner, asked_conversation, asked_addr, asked_session, state, created_at, updated_at,
+                             asker_kind, asker_ref)
         values (it.exchange_id, v_seq, it.id, it.asker, it.asker_agent, it.asker_owner, case when it.asker_owner is not null then it.asker_thread end,
                 it.asker_addr, it.asker_session, it.asker_via, it.asker_node, it.asker_thread, it.asked, it.agent_id,
-                case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session, 'submitted', now_ms, now_ms);
+                case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session,
+                case when it.held is null then 'submitted' else 'auth_required' end, now_ms, now_ms,
+                it.asker_kind, it.asker_ref);
       if it.push is not null then
         perform set_push_configs(it.exchange_id, it.push, 20, now_ms);
       end if;
 
-      if it.target = 'agent' then
+      if it.held is not null then
+        -- Its owner sees it in the conversation and in her tray; her agent gets it when she says so.
+        insert into permissions (id, owner, agent_id, level, action, effects, names, peer_domain, link_id, content, exchange_id, expires_at, created_at, decidable_at)
+          select h.id, it.asked_owner, it.agent_id, h.level, h.action, h.effects, h.names, h.domain, h.link_id, h.content, it.exchange_id, it.expires_at, now_ms, h.decidable_at
+            from json_to_record(it.held) as h(id text, level text, action text, effects text[], names text[], domain text, link_id text, content text, decidable_at bigint);
+      elsif it.target = 'agent' then
         insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
           values (it.agent_id, v_seq, it.id, null, v_conv, it.asked_addr || '#s' || v_session, v_session, it.reserved_for, it.expires_at);
         v_wakes := v_wakes || ('inbox:' || it.agent_id);

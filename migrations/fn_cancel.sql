@@ -25,10 +25,16 @@ begin
     return next; return;
   end if;
 
-  if ex.asked_agent is not null then
+  if ex.asked_via is not null then
+    -- Its protocol knows no withdrawing: who has it was woken by it.
+    outcome := 'taken'; return next; return;
+  elsif ex.asked_agent is not null then
     select * into de from deliveries d where d.message_seq = ex.request_seq for update;
     -- Taken once is taken, also when that lease has ended: somebody has read it, and may be at work. A webhook takes with its 2xx alone.
-    if de.id is null or (de.attempts > 0 and de.lease_node is distinct from 'webhook') or ex.state <> 'submitted' then
+    if de.id is null and withdraw_held(ex.id, now_ms) then
+      -- It waits for the owner still: nobody has it.
+      null;
+    elsif de.id is null or (de.attempts > 0 and de.lease_node is distinct from 'webhook') or ex.state <> 'submitted' then
       outcome := 'taken'; return next; return;
     end if;
     delete from deliveries d where d.id = de.id;

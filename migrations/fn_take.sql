@@ -167,7 +167,7 @@ begin
     )
     select l.i, l.id, l.message_seq, l.message_id, m.kind, m.from_addr, m.reply_to, m.envelope, m.sig_payload, m.sig_node, m.a2a,
         m.created_at, l.thread, l.to_addr, l.session, m.expires_at, l.attempts, l.lease_until, l.more, null::bigint, false,
-        case when m.kind = 'event' then m.to_addr end
+        case when m.kind = 'event' and starts_with(m.to_addr, 'topic:') then m.to_addr end
       from leased l cross join lateral (select c.* from messages c where c.seq = l.message_seq offset 0) m
       order by l.i, l.id;
 end $$;
@@ -192,7 +192,7 @@ begin
     select s.id, s.seq, s.message_id, s.kind, s.from_addr, s.reply_to, s.envelope, s.sig_payload, s.sig_node, s.a2a, s.created_at,
         s.thread, s.to_addr, s.session, s.expires_at, s.attempts, s.lease_until, s.topic
       from (
-        select case when m.kind = 'event' then m.to_addr end as topic, w.id, w.message_id, w.thread, w.to_addr, w.session, w.attempts, w.lease_until, m.expires_at, m.reply_to,
+        select case when m.kind = 'event' and starts_with(m.to_addr, 'topic:') then m.to_addr end as topic, w.id, w.message_id, w.thread, w.to_addr, w.session, w.attempts, w.lease_until, m.expires_at, m.reply_to,
             m.seq, m.kind, m.from_addr, m.envelope, m.sig_payload, m.sig_node, m.a2a, m.created_at,
             sum(octet_length(m.envelope) + coalesce(octet_length(m.sig_payload), 0) + coalesce(octet_length(m.a2a), 0))
               over (order by w.id) as total,

@@ -20,6 +20,9 @@ begin
   if ex.ended_at is not null then
     outcome := 'closed'; return next; return;
   end if;
+  if exists (select from permissions p where p.exchange_id = ex.id and p.decision = 'pending') then
+    outcome := 'held'; return next; return;
+  end if;
   select s.n into v_session from sessions s where s.agent_id = ex.asked_agent and s.n = ex.asked_session and s.state = 'open';
   if v_session is null then
     v_session := open_session(ex.asked_agent, ex.asked_owner, ex.asked_conversation, false, now_ms);
@@ -81,7 +84,7 @@ begin
   select (select count(*) from gone g where g.attempts = 0), (select count(*) from asked) into v_untaken, v_asked;
   perform end_canceled(ex.id, p_origin, now_ms);
   wakes := array['exchange:' || ex.id];
-  if v_untaken < v_asked then
+  if not withdraw_held(ex.id, now_ms) and v_untaken < v_asked then
     insert into messages (sender, id, kind, from_addr, to_addr, reply_to, envelope, wire, created_at, expires_at)
       values ('system', p_notice_id, 'progress', ex.asker_addr, ex.asked_addr || coalesce('#s' || ex.asked_session, ''), ex.request_id, p_notice, 'relay', now_ms, p_expires)
       returning messages.seq into v_seq;

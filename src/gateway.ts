@@ -7,20 +7,27 @@ import { startEmbedded } from './db/embedded.ts';
 import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
 import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
+import { Capabilities } from './directory/capabilities.ts';
 import { createDirectory } from './directory/index.ts';
 import { storedAuthority } from './directory/keyring.ts';
+import { readAddress } from './directory/names.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
+import { Letters } from './exchange/confer/index.ts';
 import { createExchange } from './exchange/index.ts';
 import { PushConfigs } from './exchange/push/index.ts';
 import { RemoteTasks } from './exchange/remote/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
 import { Tasks } from './exchange/task/index.ts';
 import { Topics } from './exchange/topics/index.ts';
+import { Tray } from './exchange/tray/index.ts';
 import { mayLeave } from './federation/doors.ts';
 import { createFederation } from './federation/index.ts';
+import { lookUpPeers } from './federation/lookup.ts';
+import { stillReaches } from './gates/consent.ts';
 import { createGateStore, createGates, type Gates } from './gates/index.ts';
+import { Policies } from './gates/policies/index.ts';
 import { sealCard } from './identity/card-seal.ts';
 import { DidResolver } from './identity/resolver.ts';
 import { Sealer } from './identity/sealing.ts';
@@ -38,6 +45,12 @@ import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client
 import { createPushClient } from './wires/a2a/push.ts';
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
+import { capabilityRoutes } from './wires/confer/capabilities.ts';
+import { ConferClient } from './wires/confer/client.ts';
+import { consultRoutes } from './wires/confer/consult.ts';
+import { renderRefusal as conferRefusal } from './wires/confer/errors.ts';
+import { ownerPrefixes, ownerRoutes } from './wires/confer/owner.ts';
+import { conferPrefixes, conferRoutes } from './wires/confer/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
 import { createFront } from './wires/front.ts';
@@ -80,6 +93,8 @@ export interface Gateway {
 
 const poolSize = 12;
 const purgeEvery = 60_000;
+/** Design §10: expiry is noticed within 5 s. */
+const overdueEvery = 4_000;
 
 /** Config -> a running gateway. The one place that knows everybody; it decides nothing. */
 export async function startGateway(config: Config, overrides: Overrides = {}): Promise<Gateway> {
@@ -167,6 +182,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   const exchange = createExchange({ db, notifier, clock, outbox });
   const topics = new Topics({ db, clock, directory, federation, client: federation.client, outbox });
   const cancels = new Cancels({ db, clock, notifier, outbox });
+  const tasks = new Tasks({ db, notifier, clock, cancels });
+  const letters = new Letters({ db, clock });
   const mailbox = createMailbox({
     db,
     notifier,
@@ -178,7 +195,6 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   });
 
   const checkUrl = createUrlCheck({ allowLoopback: loopback, clock });
-  const tasks = new Tasks({ db, notifier, clock, cancels });
   const pushes = new PushConfigs({ db, clock, sealer, checkUrl });
   const webhooks = new Webhooks({ db, clock, sealer, directory, checkUrl, loopback });
   const pusher = new Pusher({
@@ -192,6 +208,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   });
 
   const gateStore = createGateStore(db, clock);
+  const policies = new Policies({ db, clock });
+  const tray = new Tray({ db, clock, stillReaches: (q) => stillReaches(q, { directory, federation }) });
   const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
   const gates = watched(
     createGates({
@@ -201,6 +219,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       lookups: exchange.lookups,
       resolver,
       store: gateStore,
+      policies,
       self: { domain: authority, authorities: [authority] },
       rates: { ip: config.rateIp, peer: config.ratePeer },
     }),
@@ -208,7 +227,27 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     (domain) => void outbox.heardFrom(domain),
   );
 
+  const ofOwner = async (ownerId: string): ReturnType<typeof keyring.signer> => {
+    const member = await directory.member(ownerId);
+    return keyring.signer(member ? keyring.owner(member) : keyring.instance());
+  };
+  const conferClient = new ConferClient({
+    letters,
+    signer: ofOwner,
+    async didOf(address) {
+      const at = readAddress(address);
+      const agent = at instanceof Refusal ? null : await directory.agentAt(at);
+      return agent && keyring.agent(agent).did;
+    },
+    mayLeave: async (orgId, domain) => !(await federation.isDomainBlocked(orgId, domain)),
+    resolver,
+    fetch,
+    clock,
+    loopback,
+  });
+
   const remote = createRemoteAgents({
+    otherwise: (item, name, signal) => conferClient.ask(item, name, signal),
     tasks: new RemoteTasks({ db, clock, outbox }),
     carrier: exchange.carrier,
     cancels,
@@ -249,7 +288,27 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         exposed: federation.exposed,
         topics,
         heardFrom: (domain) => outbox.heardFrom(domain),
+        dueNow: (domain) => outbox.dueNow(domain),
       }),
+      ...ownerRoutes({
+        identify: gates.identify,
+        explain: gates.explain,
+        directory,
+        tray,
+        consent: federation,
+        policies,
+        lookUp: (method, value) => lookUpPeers(method, value, { fetch, resolver, loopback }),
+        async localPeer(member, user) {
+          const found = await directory.memberNamed(member.org, user);
+          const did = found && keyring.owner(found).did;
+          const bare = { description: '', primaryLanguage: null, style: null, capabilities: [], endpoint: null };
+          return did ? { ...bare, did, name: found.handle } : null;
+        },
+        now: () => clock.now(),
+      }),
+      ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),
+      ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
+      ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
       ...remote.routes,
       ...a2aRoutes({
         gates,
@@ -280,6 +339,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       '/redsyn': redsynRefusal,
       '/federation': federationRefusal,
       '/a2a': a2aRefusal,
+      ...Object.fromEntries(ownerPrefixes.map((prefix) => [prefix, conferRefusal])),
+      ...Object.fromEntries(conferPrefixes.map((prefix) => [prefix, conferRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
     },
@@ -294,6 +355,12 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     clock,
     log: named(log, 'purge'),
     name: 'purge of seen proofs and of secrets of ended tasks',
+  });
+
+  const overdue = every(overdueEvery, async () => void (await tray.expire()), {
+    clock,
+    log: named(log, 'tray'),
+    name: 'end of what nobody decided in time',
   });
 
   await new Promise<void>((resolve, reject) => {
@@ -323,12 +390,14 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createCancelClient({ ...carrying, cancels }),
     createPushClient({ pushes, fetch }),
     ...remote.senders,
+    conferClient,
   ]);
   await remote.start();
   await outbox.tryAll();
   mailbox.start();
   pusher.start();
   purge.start();
+  overdue.start();
 
   let stopping: Promise<void> | undefined;
   return {
@@ -346,7 +415,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
           () => mailbox.drain(),
           () => closed,
           () => exchange.drain(),
-          () => Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop()]),
+          () =>
+            Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop(), overdue.stop()]),
           () => fetch.close(),
           () => db.close(),
           ...undo.reverse(),
@@ -365,6 +435,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
 function watched(gates: Gates, metrics: Metrics, heardFrom: (domain: string) => void): Gates {
   return {
     rows: gates.rows,
+    explain: gates.explain,
     async admit(inbound) {
       const admitted = await gates.admit(inbound);
       if (admitted instanceof Refusal) metrics.refused(admitted);

@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { agentCommand } from './cli/agent.ts';
+import { capabilityCommand } from './cli/capability.ts';
 import { explained } from './cli/errors.ts';
+import { explainCommand } from './cli/explain.ts';
 import { identityCommand } from './cli/identity.ts';
 import { keysCommand } from './cli/keys.ts';
 import { linkCommand } from './cli/link.ts';
@@ -23,7 +25,9 @@ const program = new Command('gatehouse')
   .addCommand(keysCommand())
   .addCommand(orgCommand())
   .addCommand(teamCommand())
-  .addCommand(linkCommand());
+  .addCommand(linkCommand())
+  .addCommand(explainCommand())
+  .addCommand(capabilityCommand());
 // Commander hands these down only to commands that it makes itself.
 settle(program);
 

@@ -1,6 +1,8 @@
+import { readDid } from '../src/directory/dids.ts';
 import type { DidFacts, Facts } from '../src/directory/facts.ts';
 import type { Agent } from '../src/directory/types.ts';
 import { agentCard, type CardForm, frontDeskCard } from './agent-card.ts';
+import { agentFacts } from './agent-facts.ts';
 import { agentsDocument } from './agents.ts';
 import { aiCatalog } from './ai-catalog.ts';
 import { didDocument, type Place } from './did.ts';
@@ -46,6 +48,7 @@ const keys: Pick<PublicDocument, 'maxAge' | 'versioned' | 'about' | 'build'> = {
   about: 'The keys with which this instance signs.',
   build: async ({ facts }) => keyDirectory(await facts.instance()),
 };
+const facts = { mediaType: 'application/json', maxAge: 60, versioned: false };
 const agents = ['/agents/{user}', '/orgs/{org}/agents/{user}'];
 
 /**
@@ -93,7 +96,40 @@ export const publicDocuments: readonly PublicDocument[] = [
     versioned: false,
     paths: ['/.well-known/agents.json'],
     about: 'The agents that this instance names to everybody.',
-    build: async ({ place, publicAgents }) => agentsDocument(place, await publicAgents()),
+    build: async (sources) => {
+      const listed = await sources.publicAgents();
+      return agentsDocument(sources.place, listed, await ownersOf(sources, listed));
+    },
+  },
+  {
+    ...facts,
+    paths: agents.map((path) => `${path}/agent.json`),
+    about: "AgentFacts of a person's default agent.",
+    build: async (sources, { params }) => {
+      const { agent } = (await sources.facts.owner(orgOf(params), params.user ?? '')) ?? {};
+      return agent ? factsDocument(sources, await factsOf(sources, agent)) : null;
+    },
+  },
+  {
+    ...facts,
+    paths: agents.map((path) => `${path}/{team}/{agent}/agent.json`),
+    about: 'AgentFacts of an agent.',
+    build: async (sources, { params }) => factsDocument(sources, await agentAt(sources, params)),
+  },
+  {
+    ...facts,
+    paths: ['/a2a/v1/agent-facts/{did}'],
+    about: 'AgentFacts of the agent or owner that a DID of this instance names.',
+    build: async (sources, { params }) => {
+      const name = readDid(params.did ?? '');
+      if (!name || name.kind === 'instance' || name.authority !== sources.place.authority) return null;
+      if (name.kind === 'agent') {
+        const { org, user, team, agent } = name;
+        return factsDocument(sources, await sources.facts.agent(org, { user, team, agent }));
+      }
+      const { agent } = (await sources.facts.owner(name.org, name.user)) ?? {};
+      return agent ? factsDocument(sources, await factsOf(sources, agent)) : null;
+    },
   },
   {
     mediaType: 'application/ai-catalog+json',
@@ -146,6 +182,23 @@ export const publicDocuments: readonly PublicDocument[] = [
     },
   },
 ];
+
+async function factsDocument({ place, facts: known }: Sources, found: DidFacts | null): Promise<object | null> {
+  if (!found?.isPublic || !found.agent) return null;
+  const { org, orgIsPrimary, user } = found.agent;
+  return agentFacts(place, found.agent, await known.owner(orgIsPrimary ? null : org, user));
+}
+
+/** By member: one look-up for an owner, however many of her agents are listed. */
+async function ownersOf({ facts: known }: Sources, listed: readonly Agent[]): Promise<Map<string, DidFacts>> {
+  const owners = new Map<string, DidFacts>();
+  for (const { memberId, org, orgIsPrimary, user } of listed) {
+    if (owners.has(memberId)) continue;
+    const owner = await known.owner(orgIsPrimary ? null : org, user);
+    if (owner) owners.set(memberId, owner);
+  }
+  return owners;
+}
 
 function cardPaths(bases: readonly string[]): string[] {
   return bases.flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/agent-card.json`]);

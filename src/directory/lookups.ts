@@ -134,6 +134,11 @@ export class Lookups implements Directory {
     return this.#members.submit(memberId);
   }
 
+  async memberNamed(org: string | null, user: string): Promise<Member | null> {
+    const id = await this.memberAt(org ?? this.#authority, user);
+    return id === null ? null : this.member(id);
+  }
+
   async teamsOf(memberId: string): Promise<readonly string[]> {
     return (await this.#teams.submit(memberId)) ?? [];
   }

@@ -124,6 +124,8 @@ export interface Directory {
   /** The owner's default agent: the one she marked, else her first; null when she has none. */
   defaultAgent(memberId: string): Promise<Agent | null>;
   member(memberId: string): Promise<Member | null>;
+  /** A person by her handle in an org: a handle, the instance's domain or null for the primary one. */
+  memberNamed(org: string | null, user: string): Promise<Member | null>;
   /** Handles of the teams the member is in. */
   teamsOf(memberId: string): Promise<readonly string[]>;
   org(handle: string): Promise<Org | null>;

@@ -1,7 +1,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
-import type { Admission } from './admitted.ts';
+import type { Admission, Held } from './admitted.ts';
 import { tooMany } from './push/index.ts';
 import { stateAfter } from './state.ts';
 import type { AcceptItem, AcceptRow } from './store.ts';
@@ -51,6 +51,8 @@ export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Bes
     asker_addr: sender.address,
     asker_session: sessionOf(sender.address),
     asker_via: admission.askerVia,
+    asker_kind: admission.askerVia === null ? null : (admission.askerBy?.kind ?? null),
+    asker_ref: admission.askerVia === null ? null : (admission.askerBy?.ref ?? null),
     asker_thread: asked ?? fresh,
     thread_asked: asked,
     ...(push && { push }),
@@ -68,6 +70,9 @@ export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Bes
   }
   return {
     ...asker,
+    ...(admission.held && { held: heldItem(admission.held, clock) }),
+    // An event for one agent: nobody asked for it, and nothing is owed for it.
+    ...(envelope.kind === 'event' && { target: 'note' as const }),
     agent_id: target.agent.id,
     asked_owner: target.agent.memberId,
     asked: `m:${target.agent.memberId}`,
@@ -77,6 +82,10 @@ export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Bes
     thread_derived: asked === null ? fresh : target.thread.derived,
     may_open: target.thread.mayOpen,
   };
+}
+
+function heldItem({ decidableAt, ...held }: Held, clock: Clock): NonNullable<AcceptItem['held']> {
+  return { id: newId(clock), ...held, decidable_at: decidableAt, link_id: held.linkId };
 }
 
 /** An event stands in its publisher's own thread, and in a session of each agent that listens. */
@@ -127,6 +136,8 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
       ).by('quota');
     case 'missing':
       return refuse('not_found', 'There is no such task.').by('thread');
+    case 'held':
+      return refuse('pending_approval').by('policy');
     case 'push_full':
       return tooMany();
     case 'no_room':
@@ -144,7 +155,7 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         thread: row.thread,
         to: row.addressee,
         signed: row.signed,
-        state: item.state ?? (item.target === 'event' ? 'completed' : 'submitted'),
+        state: item.state ?? (item.held ? 'auth_required' : item.target === 'event' ? 'completed' : 'submitted'),
       };
   }
 }

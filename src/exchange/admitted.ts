@@ -60,6 +60,8 @@ export interface Admission {
   askerHasInbox: boolean;
   /** Where answers to a foreign asker are sent: the peer's authority, or null when it polls. */
   askerVia: string | null;
+  /** How they are brought there, when not as envelopes: the outbox kind, and what it needs beside the message. */
+  askerBy: { kind: string; ref: string } | null;
   expiresAt: number;
   /** The node that a sealed request is for. A sealed answer is for `senderNode` of its request. */
   reservedFor: string | null;
@@ -70,6 +72,25 @@ export interface Admission {
   /** Whose daily count it adds to, and what that may be; null when it counts for nobody. */
   quota: { orgId: string; limit: number | null } | null;
   files: NewZip | null;
+  /** Its agent's owner decides first: it is stored and shown to her, and delivered when she says so. */
+  held: Held | null;
+}
+
+/** Why a question waits for the owner of its agent. */
+export interface Held {
+  level: 'L2' | 'L3';
+  action: string;
+  /** What it would bring about, one by one. */
+  effects: readonly string[];
+  /** Every DID that the asker goes by, the narrowest first. */
+  names: readonly string[];
+  /** The authority of the asker. */
+  domain: string;
+  linkId: string | null;
+  /** What the owner is shown of it. */
+  content: string;
+  /** Before this no decision counts. */
+  decidableAt: number;
 }
 
 declare const admitted: unique symbol;

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Db, Notifier, Tx } from '../db/types.ts';
 import { Batcher } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
-import { Refusal } from '../lib/refusal.ts';
+import { Refusal, refuse } from '../lib/refusal.ts';
 import { readA2aBody } from './a2a-body.ts';
 import { toAccepted, toItem } from './accept.ts';
 import { Carrier, type FirstTries } from './carrier.ts';
@@ -80,6 +80,10 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
     async accept(admitted, beside = {}) {
       const fault = readA2aBody(admitted.envelope);
       if (fault instanceof Refusal) return fault;
+      if (beside.goesOn && admitted.held?.level === 'L3') {
+        // The decision about its first message does not cover this one.
+        return refuse('policy_denied', 'What is asked of the owner every time is a request of its own.').by('policy');
+      }
       const goesOn = beside.goesOn && (await followed(db, beside.goesOn));
       if (goesOn instanceof Refusal) return goesOn;
       // Nobody in particular is known by the unguessable id of the task alone, and is then who opened it.

@@ -1,7 +1,7 @@
 import type { Db } from '../db/types.ts';
 import { refuse } from '../lib/refusal.ts';
 import type { ExchangeLookups } from './lookups.ts';
-import { type AnswerableRow, askedOfAgent, askedOfPeer, sessionFor } from './store.ts';
+import { type AnswerableRow, askedOfAgent, askedOfPeer, openInThread, sessionFor } from './store.ts';
 import { anonymousParticipant } from './task/store.ts';
 
 export function createLookups(db: Db): ExchangeLookups {
@@ -24,6 +24,8 @@ export function createLookups(db: Db): ExchangeLookups {
         replyTo,
       );
     },
+
+    openInThread: (q) => openInThread(db, q),
 
     anonymousIn: async ({ owner, thread }) =>
       /^[0-9A-Z]{26}$/.test(thread) ? anonymousParticipant(db, owner, thread) : null,

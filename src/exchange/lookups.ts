@@ -35,6 +35,11 @@ export interface ExchangeLookups {
     replyTo: string;
     askerAgent: string | null;
   }): Promise<ExchangeRef | Refusal>;
+  /**
+   * The oldest open exchange that somebody of `owner` asked of one of these DIDs in that thread, for an answer that names no request (Confer). Null when
+   * there is none.
+   */
+  openInThread(q: { owner: string; dids: readonly string[]; thread: string }): Promise<ExchangeRef | null>;
   /** Session `n` of an agent, if `participant` ('m:…', 'p:…') takes part in it or owns it. Closed: `session_closed`; else `address_not_found`. */
   session(q: { agentId: string; n: number; participant: string }): Promise<{ conversation: string } | Refusal>;
   /**

@@ -25,7 +25,7 @@ export interface AcceptItem {
   /** Messages that this org may send on a UTC day; null: any number. */
   quota_limit?: number | null;
   reserved_for: string | null;
-  target: 'agent' | 'remote' | 'asker' | 'event' | 'follow';
+  target: 'agent' | 'remote' | 'asker' | 'event' | 'follow' | 'note';
   exchange_id?: string;
   agent_id?: string;
   asked_owner?: string;
@@ -42,6 +42,9 @@ export interface AcceptItem {
   asker_addr?: string;
   asker_session?: number | null;
   asker_via?: string | null;
+  /** Of the outbox rows of answers to `asker_via`; null: 'redsyn' without a body. */
+  asker_kind?: string | null;
+  asker_ref?: string | null;
   asker_thread?: string;
   destination?: string;
   lane?: string;
@@ -56,6 +59,18 @@ export interface AcceptItem {
   asker_node?: string | null;
   /** Webhooks that are told of the exchange's changes, for `set_push_configs` (migrations/fn_tasks.sql). */
   push?: readonly PushRow[];
+  /** The owner's decision comes first (`permissions`). */
+  held?: {
+    id: string;
+    level: string;
+    action: string;
+    effects: readonly string[];
+    names: readonly string[];
+    domain: string;
+    link_id: string | null;
+    content: string;
+    decidable_at: number;
+  };
 }
 
 export interface AcceptRow {
@@ -70,7 +85,8 @@ export interface AcceptRow {
     | 'no_room'
     | 'day_used'
     | 'missing'
-    | 'push_full';
+    | 'push_full'
+    | 'held';
   /** Null for an event. */
   exchange: string | null;
   thread: string;
@@ -131,6 +147,27 @@ export async function askedOfPeer(
     [domain, address, requestId, teamlessAddress(address)],
   );
   return rows;
+}
+
+/**
+ * The oldest open exchange that somebody of `owner` asked of a peer by one of these DIDs in a thread, whichever side opened that: by our id of it or by
+ * the peer's. What became a task of an A2A server is answered there.
+ */
+export async function openInThread(
+  db: Queryable,
+  q: { owner: string; dids: readonly string[]; thread: string },
+): Promise<ExchangeRef | null> {
+  const { rows } = await db.query<ExchangeRef>(
+    `select ${refColumns} from exchanges e
+      where e.asker_owner = $1 and e.ended_at is null and e.asked_agent is null
+        and e.asked in (select 'p:' || p.id from peers p where p.did = any ($2::text[]))
+        and (e.asker_conversation = $3 or exists (select 1 from conversation_participants c
+          where c.owner = e.asker_owner and c.conversation = e.asker_conversation and c.participant = e.asked and c.their_thread = $3))
+        and not exists (select 1 from remote_tasks r where r.exchange_id = e.id)
+      order by e.created_at, e.id limit 1`,
+    [q.owner, q.dids, q.thread],
+  );
+  return rows[0] ?? null;
 }
 
 export interface SessionRow {

@@ -25,6 +25,17 @@ export async function endUndelivered(
   words: (address: string) => string,
   now: number,
 ): Promise<void> {
+  return endRequest(tx, requestSeq, { state: 'failed', reason }, words, now);
+}
+
+/** The same, also for what its owner refused. */
+export async function endRequest(
+  tx: Tx,
+  requestSeq: number,
+  { state, reason }: { state: 'failed'; reason: EndReason } | { state: 'rejected'; reason: 'denied' },
+  words: (address: string) => string,
+  now: number,
+): Promise<void> {
   const exchange = await exchangeOfRequest(tx, requestSeq);
   if (!exchange || exchange.ended) return;
   const envelope: Envelope = {
@@ -60,7 +71,7 @@ export async function endUndelivered(
         reserved_for: null,
         target: 'asker',
         exchange_id: exchange.exchange_id,
-        state: 'failed',
+        state,
         reason,
       },
     ],

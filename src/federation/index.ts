@@ -8,6 +8,7 @@ import type { Fetch } from '../lib/fetch-types.ts';
 import type { Log } from '../lib/log.ts';
 import type { Outbox, Sender } from '../outbox/index.ts';
 import { Contacts } from './contacts/contacts.ts';
+import { ConsentTeller } from './contacts/teller.ts';
 import { Discovery } from './discovery.ts';
 import { Exposed } from './exposed.ts';
 import { Listener } from './links/listener.ts';
@@ -62,7 +63,8 @@ export function createFederation(deps: FederationDeps): FederationParts {
   const listener = new Listener({ db, clock });
   const teller = new Teller({ db, clock, client, resolver, listener, outbox });
   const operations = new Operations({ db, clock, authority, people, teller });
-  const contacts = new Contacts({ db, clock });
+  const consents = new ConsentTeller({ clock, client, outbox });
+  const contacts = new Contacts({ db, clock, teller: consents });
 
   const byPeer = new Batcher<store.PeerName, Link | null>({
     ...batch,
@@ -126,7 +128,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     linksWithDomain,
     linksOf,
     contact: (owner, dids) => contacts.contact(owner, dids),
-    isDomainBlocked: (orgId, domain) => contacts.isDomainBlocked(orgId, domain),
+    isDomainBlocked: (orgId, domain, owner) => contacts.isDomainBlocked(orgId, domain, owner),
     peerId: (did) => contacts.peerId(did),
     requestConnection: (request) => contacts.requestConnection(request),
     listRequests: (owner, decided) => contacts.listRequests(owner, decided),
@@ -136,6 +138,16 @@ export function createFederation(deps: FederationDeps): FederationParts {
     removeContact: (owner, id) => contacts.removeContact(owner, id),
     blockDomain: (orgId, domain) => contacts.blockDomain(orgId, domain),
     unblockDomain: (orgId, domain) => contacts.unblockDomain(orgId, domain),
+    contacts: {
+      list: (owners, page) => contacts.contacts(owners, page),
+      byId: (owners, id) => contacts.contactById(owners, id),
+      add: (owner, peerId, how) => contacts.addPeer(owner, peerId, how),
+      change: (owners, id, change) => contacts.changeContact(owners, id, change),
+      remember: (found) => contacts.remember(found),
+      block: (owner, domain) => contacts.blockOwnDomain(owner, domain),
+      unblock: (owners, domain) => contacts.unblockOwnDomain(owners, domain),
+      blocks: (owners, orgIds) => contacts.blocks(owners, orgIds),
+    },
     links: {
       propose: (caller, org, other) => operations.propose(caller, org, other),
       expose: (caller, org, other, change) => operations.expose(caller, org, other, change),
@@ -149,7 +161,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     exposed,
     client,
     discovery: new Discovery({ clock, fetch, resolver, loopback }),
-    senders: [teller],
+    senders: [teller, consents],
   };
 }
 

@@ -1,6 +1,9 @@
 import type { DirectoryEntry, NodeIdentity } from '../directory/types.ts';
 import type { Refusal } from '../lib/refusal.ts';
 import type { Sender } from '../outbox/types.ts';
+import type { BlockRow, ContactChange, ContactRow } from './contacts/store.ts';
+
+export type { BlockRow, ContactChange, ContactRow } from './contacts/store.ts';
 
 export interface Exposure {
   kind: 'agent' | 'pub' | 'sub';
@@ -43,6 +46,10 @@ export interface Contact {
   peerId: string;
   peerDid: string;
   blocked: boolean;
+  /** What the owner calls it. */
+  alias?: string | null;
+  /** The contact's own policy as its owner wrote it (src/gates/policies). */
+  policy?: string | null;
 }
 
 /** What gates and exchange ask of federation. Look-ups are coalesced queries, never cached: a revocation acts at once on every replica. */
@@ -56,14 +63,16 @@ export interface Federation {
   linksOf(orgId: string): Promise<readonly Link[]>;
   /** The owner's contact for any of these DIDs (agent DID, signer DID), a blocked one first; null when there is none. */
   contact(owner: string, dids: readonly string[]): Promise<Contact | null>;
-  isDomainBlocked(orgId: string, domain: string): Promise<boolean>;
+  /** By an admin of the org or, when `owner` is given, by her. */
+  isDomainBlocked(orgId: string, domain: string, owner?: string): Promise<boolean>;
   /** The id of the peer row for a DID, made on first use. Ids never change, so they are cached. */
   peerId(did: string): Promise<string>;
   /** One row per stranger and owner, however often it knocks. */
   requestConnection(request: {
     owner: string;
     peerDid: string;
-    agentId: string;
+    /** Null when the owner has no such agent. */
+    agentId: string | null;
     /** Shortened to 500 characters. */
     firstMessage: string;
   }): Promise<void>;
@@ -191,6 +200,29 @@ export interface ConsentOperations {
   removeContact(owner: string, contactId: string): Promise<boolean>;
   blockDomain(orgId: string, domain: string): Promise<void>;
   unblockDomain(orgId: string, domain: string): Promise<boolean>;
+  /** Contacts as their owners keep them; `owners`: every membership of a person. Somebody else's are `not_found`. */
+  readonly contacts: ContactOperations;
+}
+
+export interface ContactOperations {
+  list(
+    owners: readonly string[],
+    page: { limit: number; offset: number },
+  ): Promise<{ contacts: readonly ContactRow[]; total: number }>;
+  byId(owners: readonly string[], id: string): Promise<ContactRow | null>;
+  /** `peerId`: of a row that `remember` made. */
+  add(
+    owner: string,
+    peerId: string,
+    how: { alias: string | null; via: string },
+  ): Promise<Outcome<{ contact: ContactRow; isNew: boolean }>>;
+  /** What is left out stays. */
+  change(owners: readonly string[], id: string, change: ContactChange): Promise<Outcome<ContactRow>>;
+  /** Stores whom a look-up found; the ids of their rows, in their order. */
+  remember(found: ReadonlyArray<{ did: string; name: string }>): Promise<readonly string[]>;
+  block(owner: string, domain: string): Promise<void>;
+  unblock(owners: readonly string[], domain: string): Promise<boolean>;
+  blocks(owners: readonly string[], orgIds: readonly string[]): Promise<readonly BlockRow[]>;
 }
 
 export type Outcome<T> = T | Refusal;

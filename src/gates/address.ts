@@ -1,3 +1,4 @@
+import type { Envelope } from '../exchange/message.ts';
 import { newId } from '../lib/ids.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import { findAddressee, findAsker } from './addressee.ts';
@@ -28,8 +29,15 @@ export const address: Gate<Arrived & Called, Placed> = async (facts, tools) => {
       },
     );
   }
-  return { envelope, ...placed, addressed };
+  return { envelope: inPlace(envelope, addressed, column), ...placed, addressed };
 };
+
+/** An answer names what it answers; one that answers nothing asks nothing either, whatever it was called. */
+function inPlace(envelope: Envelope, addressed: Addressed, column: Arrived['column']): Envelope {
+  if (column !== 'answer') return envelope;
+  if (addressed.kind === 'asker') return { ...envelope, reply_to: envelope.reply_to ?? addressed.exchange.requestId };
+  return { ...envelope, kind: 'event' };
+}
 
 /** What its sender wrote, and perhaps signed, goes to another gateway as it stands. */
 function isCarried(addressed: Addressed): boolean {

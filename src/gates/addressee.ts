@@ -17,7 +17,13 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   const { inbound, envelope, sender } = facts;
   const { addressee } = inbound;
   const to = envelope.to ?? '';
-  if (addressee === null) return sender.kind === 'anonymous' ? unauthenticated(tools.self) : unseen();
+  if (addressee === null) {
+    if (sender.kind === 'anonymous') return unauthenticated(tools.self);
+    const owner = inbound.ownerNamed;
+    return owner && facts.links === null && sender.kind !== 'local'
+      ? { kind: 'missing', owner: owner.id, orgId: owner.orgId }
+      : unseen();
+  }
   if (to === '') {
     return addressee ? { kind: 'agent', agent: addressee, session: null } : invalid('`to` is missing.');
   }
@@ -32,7 +38,8 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   }
   if (found.agent) return { kind: 'agent', agent: found.agent, session: found.address?.session ?? null };
   if (sender.kind === 'anonymous') return unauthenticated(tools.self);
-  if (sender.kind !== 'local' || addressee) return unseen();
+  if (sender.kind !== 'local') return addressee || facts.links !== null ? unseen() : missing(to, found.address, tools);
+  if (addressee) return unseen();
   return (await behindLink(to, found.address, sender, tools)) ?? asForeign(to, found.address, facts, tools);
 }
 
@@ -45,6 +52,14 @@ async function lookUp(
   const address = readAddress(to, seat ? { seat: seat satisfies Seat } : {});
   if (address instanceof Refusal) return address;
   return { agent: await directory.agentAt(address), address };
+}
+
+/** Nobody at an address or DID whose owner may be here all the same. */
+async function missing(to: string, address: Address | null, { directory, self }: Tools): Promise<Addressed | Refusal> {
+  const name = address ?? readDid(to);
+  if (!name || !('user' in name) || ('authority' in name && name.authority !== self.domain)) return unseen();
+  const owner = await directory.memberNamed(name.org, name.user);
+  return owner ? { kind: 'missing', owner: owner.id, orgId: owner.orgId } : unseen();
 }
 
 /** What the far side exposes is for the far side to say: what it told us of it may be old. Null when no active link leads there. */
@@ -106,6 +121,7 @@ function isTeamless({ team, agent }: Address): boolean {
 export async function findAsker(facts: Facts, tools: Tools): Promise<Addressed | Refusal> {
   const { inbound, envelope, sender } = facts;
   const replyTo = envelope.reply_to;
+  if (!replyTo && inbound.namesNoRequest) return inThread(facts, tools);
   if (!replyTo) return invalid('`reply_to` is missing: the id of the request.', 'reply_to');
   if (sender.kind === 'anonymous') return unauthenticated(tools.self);
   const exchange =
@@ -123,6 +139,23 @@ export async function findAsker(facts: Facts, tools: Tools): Promise<Addressed |
     exchange,
     asker: exchange.askerAgent === null ? null : await tools.directory.agentById(exchange.askerAgent),
   };
+}
+
+/** An answer to what was asked of its sender in its thread; else its addressee, who is told of it as a request would be brought. */
+async function inThread(facts: Facts, tools: Tools): Promise<Addressed | Refusal> {
+  const { inbound, envelope, sender, names } = facts;
+  if (sender.kind === 'anonymous') return unauthenticated(tools.self);
+  const found = await lookUp(envelope.to ?? '', null, tools);
+  if (found instanceof Refusal) return found;
+  const { agent } = found;
+  if (!agent) return unseen();
+  const exchange =
+    sender.kind === 'peer' && inbound.thread
+      ? await tools.lookups.openInThread({ owner: agent.memberId, dids: names, thread: inbound.thread })
+      : null;
+  if (!exchange) return { kind: 'agent', agent, session: null };
+  const asker = exchange.askerAgent === null ? null : await tools.directory.agentById(exchange.askerAgent);
+  return { kind: 'asker', exchange, asker };
 }
 
 async function answerable(

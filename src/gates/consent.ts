@@ -1,11 +1,14 @@
 import { namesAuthority } from '../directory/names.ts';
 import type { Agent } from '../directory/types.ts';
 import type { Sender } from '../exchange/sender.ts';
-import type { Link } from '../federation/types.ts';
+import { exposes } from '../federation/exposure.ts';
+import type { Contact, Link } from '../federation/types.ts';
 import { newId } from '../lib/ids.ts';
-import type { Refusal } from '../lib/refusal.ts';
+import { Refusal } from '../lib/refusal.ts';
+import { excerpt } from './excerpt.ts';
 import type { Arrived, Called, Consented, Gate, Linked, Placed, Tools } from './facts.ts';
-import { pending, unauthenticated } from './unseen.ts';
+import { floodByStranger } from './flood.ts';
+import { pending, unauthenticated, unseen } from './unseen.ts';
 
 /**
  * May this principal reach this owner at all (design §4 "Consent")? Who may not leaves one connection request with the owner and nothing
@@ -15,22 +18,70 @@ export const consent: Gate<Arrived & Called & Placed & Linked, Consented & Pick<
   facts,
   tools,
 ) => {
-  const refusal = facts.addressed.kind === 'agent' ? await mayReach(facts.addressed.agent, facts, tools) : null;
-  return refusal ?? known(facts, tools);
+  const { addressed } = facts;
+  if (addressed.kind === 'missing') return nobody(addressed, facts, tools);
+  const admitted = addressed.kind === 'agent' ? await mayReach(addressed.agent, facts, tools) : null;
+  return admitted instanceof Refusal ? admitted : known(facts, admitted, tools);
 };
 
-async function mayReach(agent: Agent, facts: Placed & Linked, { federation, self }: Tools): Promise<Refusal | null> {
+/** Who would reach a hidden agent of that owner learns that this one is missing; everybody else waits for the owner, as before a hidden one. */
+async function nobody(
+  { owner, orgId }: Extract<Placed['addressed'], { kind: 'missing' }>,
+  { sender, names, envelope }: Placed,
+  tools: Tools,
+): Promise<Refusal> {
+  const { federation, note } = tools;
+  const [contact, blocked] = await Promise.all([
+    federation.contact(owner, names),
+    'domain' in sender && sender.domain !== '' && federation.isDomainBlocked(orgId, sender.domain, owner),
+  ]);
+  if (contact && !contact.blocked && !blocked) return unseen();
+  const flooding = await tooManyKnocks(sender, tools);
+  if (flooding) return flooding;
+  if (blocked || contact?.blocked) return pending();
+  note?.('the owner has no such agent; a stranger is told what it would be told of a hidden one');
+  const firstMessage = excerpt(envelope.body);
+  await federation.requestConnection({ owner, peerDid: names.at(-1)!, agentId: null, firstMessage });
+  return pending();
+}
+
+async function mayReach(agent: Agent, facts: Placed & Linked, tools: Tools): Promise<Refusal | Contact | null> {
+  const { federation, self, note } = tools;
   const { sender, names, link, envelope } = facts;
-  if (sender.kind === 'local' && sender.member.orgId === agent.orgId) return null;
+  if (sender.kind === 'local' && sender.member.orgId === agent.orgId) {
+    note?.('of the same organisation');
+    return null;
+  }
   const takesAnyone = agent.allow.includes('anyone');
+  if (takesAnyone) note?.("the agent's `allow`: anyone");
   if (sender.kind === 'anonymous') return takesAnyone ? null : unauthenticated(self);
   const [contact, blocked] = await Promise.all([
     federation.contact(agent.memberId, names),
     // Who comes as an org met its domain's block at the link gate; there it is a missing address, here an unanswered request.
-    sender.kind === 'peer' && sender.domain !== '' && federation.isDomainBlocked(agent.orgId, sender.domain),
+    sender.kind === 'peer' &&
+      sender.domain !== '' &&
+      federation.isDomainBlocked(agent.orgId, sender.domain, agent.memberId),
   ]);
-  if (blocked || contact?.blocked) return pending();
-  if (contact || takesAnyone || (link && namesOrg(agent.allow, link))) return null;
+  const isListed =
+    !blocked &&
+    !contact?.blocked &&
+    (contact !== null || takesAnyone || (link !== null && namesOrg(agent.allow, link)));
+  const flooding = isListed ? null : await tooManyKnocks(sender, tools);
+  if (flooding) return flooding;
+  if (blocked || contact?.blocked) {
+    note?.(blocked ? `blocked domain ${(sender as { domain: string }).domain}` : blockedWords(contact!));
+    return pending();
+  }
+  if (contact) {
+    note?.(`contact ${contact.id}: ${contact.alias ?? contact.peerDid}`);
+    return contact;
+  }
+  if (takesAnyone) return null;
+  if (link && namesOrg(agent.allow, link)) {
+    note?.(`the agent's \`allow\`: org:${link.peerHandle}`);
+    return null;
+  }
+  note?.(`no contact, and the agent's \`allow\` (${agent.allow.join(', ') || 'its own team'}) does not name it`);
   // One row per signer: a stranger that names ever new agents of its own is still one stranger.
   const firstMessage = excerpt(envelope.body);
   await federation.requestConnection({
@@ -40,6 +91,36 @@ async function mayReach(agent: Agent, facts: Placed & Linked, { federation, self
     firstMessage,
   });
   return pending();
+}
+
+/** Whether it would be let in now: what its owner allows counts only for whom she still knows. */
+export async function stillReaches(
+  q: { agentId: string; names: readonly string[]; domain: string; linkId: string | null },
+  { directory, federation }: Pick<Tools, 'directory' | 'federation'>,
+): Promise<boolean> {
+  const agent = await directory.agentById(q.agentId);
+  if (agent === null) return false;
+  const [link, contact, blocked] = await Promise.all([
+    q.linkId === null ? null : federation.linkById(q.linkId),
+    federation.contact(agent.memberId, q.names),
+    q.domain !== '' && federation.isDomainBlocked(agent.orgId, q.domain, agent.memberId),
+  ]);
+  if (blocked || contact?.blocked) return false;
+  if (q.linkId !== null) {
+    const path = `${agent.team}/${agent.user}/${agent.handle}`;
+    if (link?.state !== 'active' || !exposes(link.ours, path)) return false;
+  }
+  return contact !== null || agent.allow.includes('anyone') || (link !== null && namesOrg(agent.allow, link));
+}
+
+/** The same for whoever is blocked and whoever is unknown. An explanation counts nothing. */
+async function tooManyKnocks(sender: Sender, tools: Tools): Promise<Refusal | null> {
+  const domain = 'domain' in sender ? sender.domain : '';
+  return domain === '' || tools.note ? null : floodByStranger(domain, tools);
+}
+
+function blockedWords({ id, alias, peerDid }: Contact): string {
+  return `contact ${id} is blocked: ${alias ?? peerDid}`;
 }
 
 /** `org:<handle>`, or its authority in either spelling (design §10). */
@@ -54,24 +135,21 @@ function namesOrg(allow: readonly string[], { peerHandle, peerDomain }: Link): b
 /** Gives the sender the row of its DID, and the key that its ids are unique under: its own, never one that others share (REL-07). */
 async function known(
   { sender, names, addressed, inbound }: Arrived & Placed,
+  contact: Contact | null,
   { federation, lookups, clock }: Tools,
 ): Promise<Consented & { sender: Sender }> {
-  if (sender.kind === 'local') return { sender, senderKey: `m:${sender.member.id}` };
+  if (sender.kind === 'local') return { sender, contact, senderKey: `m:${sender.member.id}` };
   if (sender.kind === 'anonymous') {
     // Whoever names a thread that nobody but an earlier such caller was told is that caller.
     const owner = addressed.kind === 'agent' && inbound.thread ? addressed.agent.memberId : null;
     const before = owner === null ? null : await lookups.anonymousIn({ owner, thread: inbound.thread! });
-    return { sender, senderKey: before ?? `anonymous:${newId(clock)}` };
+    return { sender, contact, senderKey: before ?? `anonymous:${newId(clock)}` };
   }
   if (sender.kind === 'relay') {
     // Ids of events are their publishers' own.
     const whose = addressed.kind === 'near_topic' ? ` ${sender.address}` : '';
-    return { sender, senderKey: `relay:${sender.domain}${whose}` };
+    return { sender, contact, senderKey: `relay:${sender.domain}${whose}` };
   }
   const peerId = await federation.peerId(names.at(-1)!);
-  return { sender: { ...sender, peerId }, senderKey: `p:${peerId}` };
-}
-
-function excerpt(body: { type: string; text?: string }): string {
-  return body.text === undefined ? `(${body.type.slice(0, 100)})` : [...body.text].slice(0, 500).join('');
+  return { sender: { ...sender, peerId }, contact, senderKey: `p:${peerId}` };
 }

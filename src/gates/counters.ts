@@ -24,6 +24,12 @@ export class Windows {
     this.#counts.set(key, Math.max((this.#counts.get(key) ?? 0) + by, 0));
   }
 
+  /** Others counted too: it stands at `count` at least. */
+  raise(key: string, count: number): void {
+    this.#turn();
+    if (count > (this.#counts.get(key) ?? 0)) this.#counts.set(key, count);
+  }
+
   /** Seconds until the counts start anew. */
   get secondsLeft(): number {
     return Math.max(Math.ceil((WINDOW - (this.#clock.now() % WINDOW)) / 1000), 1);

@@ -4,13 +4,14 @@ import type { Admission } from '../exchange/admitted.ts';
 import type { ExchangeLookups, ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
 import type { Principal, Sender } from '../exchange/sender.ts';
-import type { Federation, Link } from '../federation/types.ts';
+import type { Contact, Federation, Link } from '../federation/types.ts';
 import type { SignatureClaim } from '../identity/http-signature/verify.ts';
 import type { DidResolver } from '../identity/resolver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Refusal } from '../lib/refusal.ts';
 import type { Flood } from './counters.ts';
 import type { Inbound } from './inbound.ts';
+import type { StandingPolicies } from './policies/index.ts';
 import type { GateStore } from './store.ts';
 
 /** What is asked of the gateway, as the table's columns divide it. `answer`: a progress or a reply. */
@@ -66,6 +67,8 @@ export interface Placed {
 
 export type Addressed =
   | { kind: 'agent'; agent: Agent; session: number | 'new' | null }
+  /** Nobody, in the name of an owner who is here. Who comes as itself must not be able to tell it from a hidden agent (FED-06). */
+  | { kind: 'missing'; owner: string; orgId: string }
   /** `owner`: the DID of whose agent it is. */
   | { kind: 'remote'; address: string; domain: string; linkId: string; owner: string }
   /** An agent on an A2A server without a link: the sender comes as itself. `owner`: the DID that it is known under, or the URL of its card. */
@@ -79,6 +82,11 @@ export type Addressed =
   /** `asker`: the local agent that asked, or null when the asker lives elsewhere. */
   | { kind: 'asker'; exchange: ExchangeRef; asker: Agent | null };
 
+/** What the request would have its agent do (src/gates/actions.ts), at least `ask`. */
+export interface Acting {
+  actions: readonly string[];
+}
+
 export interface Linked {
   /** The link that the message came through, as the addressee's org sees it; null within one org, and for who comes as itself. */
   link: Link | null;
@@ -87,6 +95,14 @@ export interface Linked {
 export interface Consented {
   /** Scopes the message id and takes part in conversations: 'm:…', 'p:…' or 'anonymous:…'. */
   senderKey: string;
+  /** The addressed owner's contact that it is, or null. */
+  contact: Contact | null;
+}
+
+/** What only a request proves. */
+export interface Judged {
+  /** It waits for its agent's owner. */
+  held: Admission['held'];
 }
 
 export interface Counted {
@@ -111,6 +127,7 @@ export interface GateDeps {
   lookups: ExchangeLookups;
   resolver: Pick<DidResolver, 'key' | 'resolve'>;
   store: GateStore;
+  policies: StandingPolicies;
   /** This instance: the authority of its did:web, and every authority that a signature may name. */
   self: { readonly domain: string; readonly authorities: readonly string[] };
   /** GATEHOUSE_RATE_IP and GATEHOUSE_RATE_PEER: a minute, for callers without a local token. */
@@ -118,7 +135,11 @@ export interface GateDeps {
 }
 
 /** The deps, and what the gates themselves remember in this process. */
-export type Tools = GateDeps & { readonly flood: Flood };
+export type Tools = GateDeps & {
+  readonly flood: Flood;
+  /** For whoever wants it explained: what let it pass, or stopped it. Only an owner is ever told. */
+  readonly note?: (rule: string) => void;
+};
 
 /**
  * One question. It gets what was proved before it and gives what it proved itself, or a refusal; it changes nothing that it was handed.

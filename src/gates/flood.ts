@@ -26,15 +26,33 @@ export const floodByClaim: Gate<Arrived & Claimed, object> = async ({ inbound, c
   return failed >= limit && !flood.proven.has(claim.name) ? tooMuch(flood) : {};
 };
 
-/** Too much from this domain, now that it is known to be it? Messages, reads and calls between instances have a budget each. */
-export const floodByDomain: Gate<Arrived & Claimed & Called, object> = async (facts, { flood, rates }) => {
+/**
+ * Too much from this domain, now that it is known to be it? Messages, reads and calls between instances have a budget each, which all replicas
+ * share. What is refused by this process's own count asks the database no more.
+ */
+export const floodByDomain: Gate<Arrived & Claimed & Called, object> = async (facts, tools) => {
+  const { flood, rates } = tools;
   const { claim, principal, column } = facts;
   if (claim.kind !== 'none') flood.proven.set(claim.name, true);
   if (principal.kind !== 'signer') return {};
-  const key = domainKey(column, principal.domain);
-  flood.windows.add(key);
-  return flood.windows.count(key) > rates.peer ? tooMuch(flood) : {};
+  return (await countDomain(domainKey(column, principal.domain), rates.peer, tools)) ?? {};
 };
+
+/**
+ * Peers that nobody here lists, neither as contact nor by a link nor in `allow`, come after those that somebody does: what they send also counts
+ * against half of the domain's budget, so the other half is always left for the listed ones.
+ */
+export function floodByStranger(domain: string, tools: Tools): Promise<Refusal | null> {
+  return countDomain(`stranger ${domain}`, Math.max(1, Math.floor(tools.rates.peer / 2)), tools);
+}
+
+async function countDomain(key: string, limit: number, { flood, store }: Tools): Promise<Refusal | null> {
+  flood.windows.add(key);
+  if (flood.windows.count(key) > limit) return tooMuch(flood);
+  const place = await store.countRate(key);
+  flood.windows.raise(key, place);
+  return place > limit ? tooMuch(flood) : null;
+}
 
 /** A proof did not hold: it counts against the address that sent it. */
 export function noteFailure({ inbound, claim }: Arrived & Claimed, { flood }: Tools): void {

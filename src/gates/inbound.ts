@@ -30,10 +30,21 @@ export interface Inbound {
   addressee?: Agent | null;
   /** An event that the gateway of its topic hands on, as that gateway says. Counts only from a gateway itself. */
   handedOn?: HandedOn;
+  /** The owner here in whose name `addressee` is null, when there is one. */
+  ownerNamed?: { id: string; orgId: string } | undefined;
+  /** What it says it would have the agent do (src/gates/actions.ts); rules over `envelope.action`. */
+  action?: string;
   /** The thread that the carrier asks for (A2A contextId, Confer thread_id); rules over `envelope.thread`. */
   thread?: string;
   /** The sender claims to be this DID (Confer `from`, muretai `from`). */
   claimedDid?: string;
+  /**
+   * An answer whose form names no request (Confer): it is to the oldest open one that was asked of its sender in its thread, else it is told to its
+   * addressee for itself.
+   */
+  namesNoRequest?: boolean;
+  /** Answers to a foreign asker leave by this outbox kind, which needs `ref` beside the message. Without: as envelopes to its gateway. */
+  answersBy?: { kind: string; ref: string };
   /** How answers reach the asker: put into its inbox (here, or at its own gateway), or it polls a task. */
   answers: 'inbox' | 'poll';
   /** Whether a repeat of the id gives the first result (design §5: REDSYN always; plain A2A only when asked). */

@@ -6,6 +6,7 @@ import { claim, prove } from './authenticate.ts';
 import { capability } from './capability.ts';
 import { consent } from './consent.ts';
 import { createFlood } from './counters.ts';
+import { type Explanation, explain, type Question } from './explain.ts';
 import type { Arrived, Column, GateDeps, Tools } from './facts.ts';
 import { floodByAddress, floodByClaim, floodByDomain } from './flood.ts';
 import type { Inbound } from './inbound.ts';
@@ -16,6 +17,7 @@ import { quota } from './quota.ts';
 import { type Row, table, walk } from './run.ts';
 import { thread } from './thread.ts';
 
+export type { Explanation, GateAnswer } from './explain.ts';
 export type { GateDeps } from './facts.ts';
 export type { HandedOn, Inbound, Operation } from './inbound.ts';
 export type { Row } from './run.ts';
@@ -24,7 +26,8 @@ export { createGateStore, type GateStore } from './store.ts';
 const everybody = ['request', 'answer', 'event', 'read', 'instance', 'knock'] as const;
 const all = ['request', 'answer', 'event', 'read', 'instance'] as const;
 const messages = ['request', 'answer', 'event'] as const;
-const asked = ['request'] as const;
+/** An answer that nobody here asked for is told to its addressee, so it is asked as a request is. */
+const taken = ['request', 'answer'] as const;
 
 /**
  * THE table: every gate, in order (design §4). A column is what is asked, never a wire, so no wire can have weaker gates. A row may stand
@@ -42,7 +45,7 @@ export const gates = table()
   .row('address',      messages, 'who of the caller\'s own speaks, and to whom?',              address)
   .row('link',         messages, 'another org: is the link active, the agent exposed, the rules kept?', link)
   .row('consent',      messages, 'may this principal reach this owner at all?',                consent)
-  .row('policy',       asked,    'does the agent\'s own policy take it?',                      policy)
+  .row('policy',       taken,    'does the agent\'s own policy take it?',                      policy)
   .row('quota',        messages, 'may the sender\'s org send more today, and how long may it wait?', quota)
   .row('thread',       messages, 'which thread and session may it be part of?',                thread);
 
@@ -51,6 +54,8 @@ export interface Gates {
   admit(inbound: Inbound): Promise<Admitted | Refusal>;
   /** For `read`, `instance` and `knock`: who is calling. The caller's right to the thing itself is the core's to judge. */
   identify(inbound: Inbound): Promise<Principal | Refusal>;
+  /** What would become of a request, gate by gate, without one. For the owner of the agent, and admins: it shows rules. */
+  explain(question: Question): Promise<Explanation | Refusal>;
   /** The table, to be shown and tested. */
   readonly rows: readonly Row[];
 }
@@ -63,6 +68,7 @@ export function createGates(deps: GateDeps): Gates {
       const facts = await walk(gates, arrived(inbound), tools);
       return facts instanceof Refusal ? facts : markAdmitted(admission(facts as AllFacts));
     },
+    explain: (question) => explain(gates.rows, question, tools),
     async identify(inbound) {
       const facts = await walk(gates, arrived(inbound), tools);
       return facts instanceof Refusal ? facts : facts.principal!;
@@ -106,11 +112,14 @@ function admission(facts: AllFacts) {
     idempotent: inbound.idempotent,
     askerHasInbox: sender.kind === 'local' && sender.agent !== null && hasInbox,
     askerVia: sender.kind === 'peer' && hasInbox ? sender.domain || null : null,
+    askerBy: inbound.answersBy ?? null,
     expiresAt: facts.expiresAt,
     reservedFor: facts.reservedFor,
     sealed: isSealed(envelope.body),
     senderNode: facts.principal.kind === 'node' ? facts.principal.node.nodeId : null,
     quota: facts.quota,
     files: facts.files,
+    // Only a request is judged.
+    held: facts.held ?? null,
   };
 }

@@ -20,18 +20,32 @@ export const link: Gate<Facts, Linked & Partial<Pick<Placed, 'addressed'>>> = as
   if (addressed.kind === 'topic') return toTopic(addressed, facts, tools);
   if (addressed.kind === 'near_topic') return fromTopic(addressed, facts, tools);
   const agent = addressed.kind === 'agent' ? addressed.agent : addressed.kind === 'asker' ? addressed.asker : null;
+  if (addressed.kind === 'missing') return { link: null };
   if (agent === null) return leaving(facts, tools);
-  if (sender.kind === 'local' && sender.member.orgId === agent.orgId) return { link: null };
-  if (sender.kind !== 'local' && facts.links === null) return asItself(facts, agent.orgId, tools);
+  if (sender.kind === 'local' && sender.member.orgId === agent.orgId) {
+    tools.note?.('within one organisation');
+    return { link: null };
+  }
+  if (sender.kind !== 'local' && facts.links === null) {
+    tools.note?.('it comes as itself, and needs consent instead of a link');
+    return asItself(facts, agent.orgId, tools);
+  }
 
   const found =
     sender.kind === 'local'
       ? await linkWithin(agent.orgId, sender.member, tools)
       : facts.links?.find(({ orgId }) => orgId === agent.orgId);
   // Up to here a hidden agent has cost as many look-ups as a missing one: time tells nothing either.
-  if (found?.state !== 'active') return unseen();
-  if (addressed.kind === 'agent' && !exposes(found.ours, `${agent.team}/${agent.user}/${agent.handle}`))
+  if (found?.state !== 'active') {
+    tools.note?.(found ? `the link with ${found.peerHandle} is ${found.state}` : 'no link with its organisation');
     return unseen();
+  }
+  const path = `${agent.team}/${agent.user}/${agent.handle}`;
+  if (addressed.kind === 'agent' && !exposes(found.ours, path)) {
+    tools.note?.(`the link with ${found.peerHandle} exposes ${patternsOf(found)}, not ${path}`);
+    return unseen();
+  }
+  tools.note?.(`the link with ${found.peerHandle} is active and exposes ${patternsOf(found)}`);
   if ('domain' in sender && (await tools.federation.isDomainBlocked(agent.orgId, sender.domain))) return unseen();
   return rules(found, facts) ?? { link: found };
 };
@@ -100,6 +114,11 @@ async function leaving({ addressed, sender }: Facts, { federation }: Tools): Pro
   const { id: owner, orgId } = sender.member;
   if (await mayLeave({ orgId, owner, to: addressed.exchange.askerAddr }, federation)) return { link: null };
   return refuse('exchange_closed', 'The link with the organisation that asked has ended: no answer leaves for it.');
+}
+
+function patternsOf({ ours }: Link): string {
+  const patterns = ours.flatMap(({ kind, pattern }) => (kind === 'agent' ? [pattern] : []));
+  return patterns.join(', ') || 'nothing';
 }
 
 function rules({ ips, signedOnly }: Link, { inbound, column, sender, signature }: Facts): Refusal | null {

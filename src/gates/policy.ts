@@ -1,18 +1,26 @@
 import type { Agent } from '../directory/types.ts';
-import { refuse } from '../lib/refusal.ts';
-import type { Arrived, Consented, Gate, Intact, LocalSender, Placed, Tools } from './facts.ts';
+import { type Refusal, refuse } from '../lib/refusal.ts';
+import { countdownMs, effectsOf, levelOf } from './actions.ts';
+import { excerpt } from './excerpt.ts';
+import type { Acting, Arrived, Consented, Gate, Intact, Judged, Linked, LocalSender, Placed, Tools } from './facts.ts';
+import { strictest } from './policies/evaluate.ts';
+
+type Facts = Arrived & Acting & Placed & Intact & Linked & Consented;
 
 /**
  * Does the agent's own policy take this request (REDSYN "Agentes y presencia")? `allow` is asked of its own organisation alone, which is
  * told the exact reason; whoever comes from elsewhere met it at consent. Answers are not asked: the agent asked for them.
  */
-export const policy: Gate<Arrived & Placed & Intact & Consented, object> = async (facts, tools) => {
+export const policy: Gate<Facts, Judged> = async (facts, tools) => {
   const { addressed, sender, signature, envelope } = facts;
-  if (addressed.kind !== 'agent') return {};
+  if (addressed.kind !== 'agent') return { held: null };
   const { agent } = addressed;
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId && !(await takesFrom(agent, sender, tools))) {
+    tools.note?.(`the agent's \`allow\`: ${listing(agent)}`);
     return refuse('policy_denied', `${agent.address} takes requests only from ${listing(agent)}`);
   }
+  if (sender.kind === 'local' && sender.member.orgId === agent.orgId)
+    tools.note?.(`the agent's \`allow\`: ${listing(agent)}`);
   if ((agent.signedOnly || agent.trust === 'full') && !signature) {
     return refuse('policy_denied', `${agent.address} takes only requests that the sender's node signed`, {
       data: { signed_only: true },
@@ -23,8 +31,47 @@ export const policy: Gate<Arrived & Placed & Intact & Consented, object> = async
       data: { encrypted_only: true },
     });
   }
-  return {};
+  return standing(agent, facts, tools);
 };
+
+/**
+ * And its owner's standing rules (src/gates/policies/evaluate.ts has the order)? They speak of peers: her own organisation met `allow`, and nobody in
+ * particular is who she let in with `anyone`.
+ */
+async function standing(agent: Agent, facts: Facts, tools: Tools): Promise<Judged | Refusal> {
+  const { sender, names, contact, link, actions, envelope } = facts;
+  if (sender.kind === 'anonymous' || (sender.kind === 'local' && sender.member.orgId === agent.orgId))
+    return { held: null };
+  const rules = await tools.policies.standing({
+    owner: agent.memberId,
+    names,
+    contactPolicy: contact?.policy ?? null,
+  });
+  const domain = 'domain' in sender ? sender.domain : tools.self.domain;
+  const asker = { names, domain, contact: contact && { alias: contact.alias ?? null }, org: link?.peerHandle ?? null };
+  const { verdict, rule, action } = strictest(actions, asker, rules);
+  tools.note?.(rule);
+  if (verdict === 'allow') return { held: null };
+  if (verdict === 'deny') return refuse('policy_denied');
+  // What asks nothing is shown, and waits for nobody.
+  if (envelope.kind !== 'request') return { held: null };
+  const level = levelOf(action);
+  const decidableAt = tools.clock.now() + (level === 'L3' ? countdownMs : 0);
+  const effects = actions.flatMap(effectsOf);
+  const linkId = link?.id ?? null;
+  return {
+    held: {
+      level: level === 'L3' ? 'L3' : 'L2',
+      action,
+      effects,
+      names,
+      domain,
+      linkId,
+      content: excerpt(envelope.body),
+      decidableAt,
+    },
+  };
+}
 
 /** An agent always takes its owner's requests; an empty `allow` is its own team. */
 async function takesFrom(agent: Agent, { member }: LocalSender, { directory }: Tools): Promise<boolean> {

@@ -44,6 +44,7 @@ function keeperOf(addressed: Placed['addressed']): string | undefined {
       return addressed.org.id;
     case 'near_topic':
       return addressed.links[0]?.link.orgId;
+    case 'missing':
     case 'remote':
     case 'foreign':
     case 'far_topic':

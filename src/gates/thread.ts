@@ -4,6 +4,7 @@ import { Refusal, refuse } from '../lib/refusal.ts';
 import type { Addressed, Arrived, Consented, Gate, Linked, Placed, Threaded, Tools } from './facts.ts';
 import { isSealed } from './policy.ts';
 import { topicPath } from './topic.ts';
+import { unseen } from './unseen.ts';
 
 const MAX_THREAD = 256;
 
@@ -41,6 +42,8 @@ export const thread: Gate<Arrived & Placed & Linked & Consented, Threaded> = asy
         reservedFor: null,
       };
     }
+    case 'missing':
+      return unseen();
     case 'agent':
       return bind(addressed, asked, facts, tools);
   }

@@ -14,12 +14,16 @@ export interface Capability {
   /** Unix seconds. */
   readonly exp: number;
   readonly ctx?: { readonly thread_id?: string; readonly delegation_depth?: number };
+  /** The token that this one narrows: its holder, who is `iss` here, passes on less than it was given. */
+  readonly prf?: string;
 }
 
 /** A token whose form is right. Nothing in it is true before `verifyCapability` and `checkCapability` have passed. */
 export interface CapabilityClaim extends Capability {
   /** How often it was passed on, 0 to 3. */
   readonly depth: number;
+  /** What it narrows. */
+  readonly parent: CapabilityClaim | undefined;
   /** The id of the issuer's key, where the header names one. */
   readonly keyId: string | undefined;
   /** `technical` for the scope `ask:technical`. */
@@ -63,7 +67,7 @@ export function parseCapability(token: string, options: DidOptions = {}): Capabi
   if (header.typ !== 'Cap' || (header.alg !== 'Ed25519' && header.alg !== 'EdDSA') || 'crit' in header) {
     return invalid('Invalid capability token: its header must be {"alg":"Ed25519","typ":"Cap"}.');
   }
-  const { iss, sub, aud, scope, exp, ctx = {} } = payload;
+  const { iss, sub, aud, scope, exp, ctx = {}, prf } = payload;
   for (const [name, value] of Object.entries({ iss, sub, aud })) {
     if (typeof value !== 'string' || parseDid(value, options) instanceof Refusal) {
       return invalid(`Invalid capability token: ${name} is no DID.`);
@@ -83,14 +87,43 @@ export function parseCapability(token: string, options: DidOptions = {}): Capabi
   }
   const depth = Math.max(0, ...(depths as number[]));
   if (depth > MAX_DEPTH) return invalid(`Delegation depth exceeds maximum of ${MAX_DEPTH}`);
+  if (prf !== undefined && typeof prf !== 'string') return invalid('Invalid capability token: prf is no token.');
+  // Bounded: each holds the next one whole, within the length of the first.
+  const parent = prf === undefined ? undefined : parseCapability(prf, options);
+  if (parent instanceof Refusal) return parent;
   return {
-    ...({ iss, sub, aud, scope, exp, ctx } as Required<Capability>),
+    ...({ iss, sub, aud, scope, exp, ctx } as Required<Omit<Capability, 'prf'>>),
+    parent,
     depth,
     keyId: typeof header.kid === 'string' ? header.kid : undefined,
     topics: (scope as string[]).filter((entry) => /^ask:[^*]+$/.test(entry)).map((entry) => entry.slice('ask:'.length)),
     signed: Buffer.from(token.slice(0, token.lastIndexOf('.')), 'ascii'),
     signature,
   };
+}
+
+/** A token and those that it narrows, the newest first. */
+export function chainOf(claim: CapabilityClaim): readonly CapabilityClaim[] {
+  return claim.parent ? [claim, ...chainOf(claim.parent)] : [claim];
+}
+
+/** `ask` covers `ask:technical`; `ask:technical`, also written `ask:technical:*`, what is beneath it. */
+export function scopeCovers(scope: string, entry: string): boolean {
+  const [wide, narrow] = [scope, entry].map((one) => one.replace(/:\*$/, '')) as [string, string];
+  return narrow === wide || narrow.startsWith(`${wide}:`);
+}
+
+/** Whether a token takes nothing that its holder was not given (confer.md: "la idea de las macaroons"). Undefined is success. */
+function widens(claim: CapabilityClaim, parent: CapabilityClaim): string | undefined {
+  if (!isAtOrBelow(claim.iss, parent.sub)) return 'it was narrowed by somebody who does not hold it';
+  if (!isAtOrBelow(claim.aud, parent.aud)) return 'it names another recipient than what it narrows';
+  if (claim.exp > parent.exp) return 'it outlives what it narrows';
+  if (!claim.scope.every((entry) => parent.scope.some((scope) => scopeCovers(scope, entry))))
+    return 'its scope is wider than what it narrows';
+  const thread = parent.ctx?.thread_id;
+  if (thread !== undefined && claim.ctx?.thread_id !== thread) return 'it leaves the thread that it is bound to';
+  if (claim.depth <= parent.depth) return 'it does not count how often it was passed on';
+  return undefined;
 }
 
 /** Verifies with the `authentication` keys of the issuer's document: one of them must have signed. Undefined is success. */
@@ -102,6 +135,10 @@ export function verifyCapability(claim: CapabilityClaim, keys: readonly PublicKe
 /** Whether the token allows this request (confer-wire-facts §6). Undefined is success. */
 export function checkCapability(claim: CapabilityClaim, use: CapabilityUse): Refusal | undefined {
   if (claim.exp * 1000 <= use.now) return invalid('Capability token has expired');
+  for (const { parent, ...child } of chainOf(claim)) {
+    const why = parent && widens({ ...child, parent }, parent);
+    if (why !== undefined) return invalid(`The capability token is not valid: ${why}.`);
+  }
   if (!isAtOrBelow(use.signer, claim.iss))
     return invalid('The capability token was issued by somebody else than the signer.');
   if (!isAtOrBelow(use.from, claim.sub)) return invalid('The capability token was issued for another sender.');
@@ -120,6 +157,39 @@ export function issueCapability(capability: Capability, key: KeyPair, keyId?: st
   const header = { alg: 'Ed25519', typ: 'Cap', ...(keyId !== undefined && { kid: keyId }) };
   const signed = [header, capability].map((part) => toBase64url(Buffer.from(JSON.stringify(part)))).join('.');
   return `${signed}.${toBase64url(key.sign(Buffer.from(signed, 'ascii')))}`;
+}
+
+/**
+ * A token with less in it than the one that is held, signed by its holder's key. `holder`: at or beneath the DID that it was issued to. Refusal:
+ * `capability_invalid`.
+ */
+export function narrowCapability(
+  token: string,
+  holder: string,
+  less: { sub?: string; aud?: string; scope?: readonly string[]; exp?: number; threadId?: string },
+  key: KeyPair,
+  options: DidOptions & { keyId?: string } = {},
+): string | Refusal {
+  const held = parseCapability(token, options);
+  if (held instanceof Refusal) return held;
+  const thread_id = less.threadId ?? held.ctx?.thread_id;
+  const narrowed = issueCapability(
+    {
+      iss: holder,
+      sub: less.sub ?? holder,
+      aud: less.aud ?? held.aud,
+      scope: less.scope ?? held.scope,
+      exp: less.exp ?? held.exp,
+      ctx: { ...(thread_id !== undefined && { thread_id }), delegation_depth: held.depth + 1 },
+      prf: token,
+    },
+    key,
+    options.keyId,
+  );
+  const claim = parseCapability(narrowed, options);
+  if (claim instanceof Refusal) return claim;
+  const why = widens(claim, held);
+  return why === undefined ? narrowed : invalid(`That is not narrower: ${why}.`);
 }
 
 function decodeObject(part: string): Record<string, unknown> | undefined {

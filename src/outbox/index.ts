@@ -22,6 +22,8 @@ export interface Outbox {
   isDown(destination: string): Promise<boolean>;
   /** The destination proved to be calling us: its circuit closes and what waits for it is due at once. Cheap; never rejects. */
   heardFrom(destination: string): Promise<void>;
+  /** What waits for the destination is due at once, whenever it was heard last: it told us that the wait is over. */
+  dueNow(destination: string): Promise<void>;
   /** Destinations that are down or stopped, those with an alert first. */
   circuits(): Promise<Circuit[]>;
   /** The operator's order to try again at once. False when the destination was not down. */
@@ -119,6 +121,9 @@ export function createOutbox(options: OutboxOptions): Outbox {
         heardAt.delete(destination);
         log.warn({ err: error, destination }, 'a destination called, but its circuit could not be closed');
       }
+    },
+    async dueNow(destination) {
+      if (await heard(db, destination, clock.now())) await notifier.publish(['outbox']);
     },
     circuits: () => listCircuits(db),
     async clearCircuit(destination) {

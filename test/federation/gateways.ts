@@ -8,6 +8,7 @@ import type { ExchangeLookups } from '../../src/exchange/lookups.ts';
 import { createFederation, type FederationParts } from '../../src/federation/index.ts';
 import type { LinkView } from '../../src/federation/types.ts';
 import { createGateStore, createGates } from '../../src/gates/index.ts';
+import { Policies } from '../../src/gates/policies/index.ts';
 import { DidResolver } from '../../src/identity/resolver.ts';
 import { Sealer } from '../../src/identity/sealing.ts';
 import { ManualClock } from '../../src/lib/clock.ts';
@@ -87,6 +88,7 @@ export class World {
       lookups: {} as ExchangeLookups,
       resolver,
       store: createGateStore(db, clock),
+      policies: new Policies({ db, clock }),
       self: { domain: authority, authorities: [authority] },
       rates: { ip: 10_000, peer: 10_000 },
     });
@@ -98,6 +100,7 @@ export class World {
         exposed: federation.exposed,
         topics: { receive: async () => refuse('not_found') },
         heardFrom: (domain) => outbox.heardFrom(domain),
+        dueNow: (domain) => outbox.dueNow(domain),
       }),
       ...linkRoutes({ identify, directory: registry.lookups, links: federation.links }),
     ];

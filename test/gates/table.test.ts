@@ -29,7 +29,7 @@ test('every column begins with flood, authenticate, integrity and capability; wh
   const head = ['flood', 'authenticate', 'flood', 'authenticate', 'flood', 'integrity', 'capability'];
   const rest: Record<Exclude<Column, 'knock'>, string[]> = {
     request: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
-    answer: ['address', 'link', 'consent', 'quota', 'thread'],
+    answer: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
     event: ['address', 'link', 'consent', 'quota', 'thread'],
     read: [],
     instance: [],

@@ -5,6 +5,8 @@ import type { Envelope } from '../../src/exchange/message.ts';
 import type { Contact, Federation, Link } from '../../src/federation/types.ts';
 import type { Inbound, Operation } from '../../src/gates/inbound.ts';
 import { createGates, type GateDeps, type Gates } from '../../src/gates/index.ts';
+import { readPolicy } from '../../src/gates/policies/text.ts';
+import type { Policy } from '../../src/gates/policies/types.ts';
 import { signRequest } from '../../src/identity/http-signature/sign.ts';
 import { type KeyPair, keyPair } from '../../src/identity/keys.ts';
 import { signEnvelope } from '../../src/identity/redsyn-seal.ts';
@@ -95,6 +97,8 @@ export class World {
   links: Link[] = [{ ...globexLink }];
   contacts: Contact[] = [];
   blockedDomains = new Set<string>();
+  /** Of every owner. */
+  policy: string | null = null;
   exchanges: (ExchangeRef & { domain?: string })[] = [];
   sessions = new Map<string, 'open' | 'closed'>();
   /** DIDs of documents that were fetched. */
@@ -184,7 +188,15 @@ export class World {
           this.writes.push(entry);
           return true;
         },
+        countRate: async () => 0,
         purge: async () => 0,
+      },
+      policies: {
+        standing: async () => ({
+          decided: [],
+          contact: null,
+          owner: this.policy === null ? null : (readPolicy(this.policy, 'owner') as Policy),
+        }),
       },
       self: { domain: ACME, authorities: [ACME, 'www.acme.test'] },
       rates: this.rates,
@@ -217,6 +229,14 @@ export class World {
       },
       agentById: async (id) => this.agents.find((a) => a.id === id) ?? null,
       defaultAgent: async (id) => this.agents.find((a) => a.memberId === id && a.isDefault) ?? null,
+      memberNamed: async (org, user) =>
+        org === null || org === ACME || org === 'acme'
+          ? ['ana', 'joel'].includes(user)
+            ? member('acme', user)
+            : null
+          : org === 'sales' && user === 'sue'
+            ? member('sales', 'sue')
+            : null,
       teamsOf: async (id) => {
         this.asked.push('teamsOf');
         return this.teams[id] ?? [];
@@ -268,6 +288,7 @@ export class World {
       answerableByAgent: async ({ agentId, replyTo }) =>
         theOne(this.exchanges.find((e) => e.requestId === replyTo && e.askedAgent === agentId)),
       anonymousIn: async () => null,
+      openInThread: async () => null,
       answerableByPeer: async ({ domain, from, replyTo }) =>
         theOne(this.exchanges.find((e) => e.requestId === replyTo && e.domain === domain && e.askedAddr === from)),
       session: async ({ agentId, n, participant }) => {

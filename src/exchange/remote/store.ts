@@ -19,7 +19,7 @@ export async function requestBySeq(db: Queryable, seq: number): Promise<RequestR
   const { rows } = await db.query<RequestRow>(
     `select e.id as exchange_id, m.id as message_id, m.envelope, e.asker_owner as owner, o.org_id, e.asker_thread as thread,
         e.asked_addr as agent, m.expires_at, e.ended_at is not null as ended,
-        exists (select from remote_tasks r where r.exchange_id = e.id) as sent
+        e.asked_via is not null or exists (select from remote_tasks r where r.exchange_id = e.id) as sent
       from exchanges e join messages m on m.seq = e.request_seq join members o on o.id = e.asker_owner
       where e.request_seq = $1`,
     [seq],

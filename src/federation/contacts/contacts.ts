@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Db, Queryable } from '../../db/types.ts';
+import type { Db, Queryable, Tx } from '../../db/types.ts';
 import { attempt } from '../../directory/attempt.ts';
 import { didWebParts, isDidWeb, parseDid } from '../../identity/did.ts';
 import { Batcher } from '../../lib/batch.ts';
@@ -8,6 +8,7 @@ import { newId } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import type { ConnectionRequest, ConsentOperations, Contact, Federation, Outcome } from '../types.ts';
 import * as store from './store.ts';
+import type { ConsentTeller } from './teller.ts';
 
 /** Connection requests that may wait for one owner. */
 export const maxPending = 1_000;
@@ -16,16 +17,19 @@ const shown = 50;
 const batch = { max: 500, inFlight: 4 };
 
 /** Foreign principals, and what an owner consented to (design §4 "Consent"). */
-export class Contacts implements ConsentOperations {
+export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   readonly #db: Db;
   readonly #clock: Clock;
   readonly #ids = new LRUCache<string, string>({ max: 50_000 });
   readonly #peers: Batcher<string, string>;
   readonly #contacts: Batcher<{ owner: string; dids: readonly string[] }, Contact | null>;
-  readonly #blocked: Batcher<{ orgId: string; domain: string }, boolean>;
+  readonly #blocked: Batcher<{ orgId: string; domain: string; owner: string | null }, boolean>;
+  readonly #teller: ConsentTeller | null;
 
-  constructor(deps: { db: Db; clock: Clock }) {
+  /** `teller`: tells other gateways of consent. */
+  constructor(deps: { db: Db; clock: Clock; teller?: ConsentTeller }) {
     const { db, clock } = deps;
+    this.#teller = deps.teller ?? null;
     this.#db = db;
     this.#clock = clock;
     this.#peers = new Batcher({ ...batch, run: (dids) => this.#ensure(db, dids) });
@@ -45,8 +49,8 @@ export class Contacts implements ConsentOperations {
     return dids.length === 0 ? null : this.#contacts.submit({ owner, dids });
   }
 
-  isDomainBlocked(orgId: string, domain: string): Promise<boolean> {
-    return this.#blocked.submit({ orgId, domain });
+  isDomainBlocked(orgId: string, domain: string, owner?: string): Promise<boolean> {
+    return this.#blocked.submit({ orgId, domain, owner: owner ?? null });
   }
 
   async requestConnection(request: Parameters<Federation['requestConnection']>[0]): Promise<void> {
@@ -75,13 +79,74 @@ export class Contacts implements ConsentOperations {
       const decided = await store.decideRequest(tx, { owner, id: requestId, decision: to, now });
       if (!decided)
         return (await store.requestById(tx, owner, requestId)) ?? refuse('not_found', 'There is no such request.');
-      if (decision === 'allow') await this.#add(tx, owner, decided.peerDid, null);
+      if (decision === 'allow') {
+        await this.#add(tx, owner, decided.peerDid, null, 'inbound_request');
+        await this.#tell(tx, decided.peerDid);
+      }
       return decided;
     });
   }
 
   addContact(owner: string, peerDid: string, alias?: string): Promise<Contact> {
-    return this.#db.tx((tx) => this.#add(tx, owner, peerDid, alias ?? null));
+    return this.#db.tx((tx) => this.#letIn(tx, owner, peerDid, alias ?? null, 'manual'));
+  }
+
+  /** The contact of a peer row that a look-up stored. `isNew` false: it was one already, and stays as it is. */
+  async addPeer(
+    owner: string,
+    peerId: string,
+    { alias, via }: { alias: string | null; via: string },
+  ): Promise<Outcome<{ contact: store.ContactRow; isNew: boolean }>> {
+    return attempt(this.#db, async (tx) => {
+      const peer = await store.peerById(tx, peerId);
+      if (!peer) return refuse('not_found', 'There is no such peer: look it up first.');
+      const before = await store.contactsFor(tx, [{ owner, dids: [peer.did] }]);
+      const { id } = await this.#letIn(tx, owner, peer.did, alias, via);
+      return { contact: (await store.contactRow(tx, [owner], id))!, isNew: before[0] === null };
+    });
+  }
+
+  contacts(
+    owners: readonly string[],
+    page: { limit: number; offset: number },
+  ): Promise<{ contacts: store.ContactRow[]; total: number }> {
+    return store.listContacts(this.#db, owners, page);
+  }
+
+  contactById(owners: readonly string[], id: string): Promise<store.ContactRow | null> {
+    return store.contactRow(this.#db, owners, id);
+  }
+
+  async changeContact(
+    owners: readonly string[],
+    id: string,
+    change: store.ContactChange,
+  ): Promise<Outcome<store.ContactRow>> {
+    const changed = await store.changeContact(this.#db, owners, id, change);
+    const row = changed ? await store.contactRow(this.#db, owners, id) : null;
+    return row ?? refuse('not_found', 'There is no such contact.');
+  }
+
+  /** Whom a look-up found, with the ids that a contact is made by; in their order. */
+  async remember(found: ReadonlyArray<{ did: string; name: string }>): Promise<string[]> {
+    const ids = await this.#ensure(
+      this.#db,
+      found.map(({ did }) => did),
+    );
+    await store.namePeers(this.#db, found);
+    return ids;
+  }
+
+  blockOwnDomain(owner: string, domain: string): Promise<void> {
+    return store.blockOwnDomain(this.#db, owner, domain, this.#clock.now());
+  }
+
+  unblockOwnDomain(owners: readonly string[], domain: string): Promise<boolean> {
+    return store.unblockOwnDomain(this.#db, owners, domain);
+  }
+
+  blocks(owners: readonly string[], orgIds: readonly string[]): Promise<store.BlockRow[]> {
+    return store.listBlocks(this.#db, owners, orgIds);
   }
 
   async setBlocked(owner: string, contactId: string, blocked: boolean): Promise<Outcome<Contact>> {
@@ -102,9 +167,23 @@ export class Contacts implements ConsentOperations {
     return store.unblockDomain(this.#db, orgId, domain);
   }
 
-  async #add(db: Queryable, owner: string, peerDid: string, alias: string | null): Promise<Contact> {
+  /** Of the owner's own accord: a request of the same peer is answered with it. */
+  async #letIn(tx: Tx, owner: string, peerDid: string, alias: string | null, via: string): Promise<Contact> {
+    const contact = await this.#add(tx, owner, peerDid, alias, via);
+    if (await store.answerRequest(tx, owner, peerDid, this.#clock.now())) await this.#tell(tx, peerDid);
+    return contact;
+  }
+
+  async #add(db: Queryable, owner: string, peerDid: string, alias: string | null, via: string): Promise<Contact> {
     const [peerId] = await this.#ensure(db, [peerDid]);
-    return store.insertContact(db, { id: newId(this.#clock), owner, peerId: peerId!, alias, now: this.#clock.now() });
+    const now = this.#clock.now();
+    return store.insertContact(db, { id: newId(this.#clock), owner, peerId: peerId!, alias, via, now });
+  }
+
+  /** Its gateway holds what it asked before. */
+  async #tell(tx: Tx, peerDid: string): Promise<void> {
+    const domain = domainOf(peerDid);
+    if (domain !== '') await this.#teller?.owe(tx, domain, peerDid);
   }
 
   async #ensure(db: Queryable, dids: readonly string[]): Promise<string[]> {

@@ -16,6 +16,8 @@ export interface FederationWireDeps {
   topics: { receive(domain: string, message: unknown): Promise<Outcome<object>> };
   /** The outbox: what waits for a peer that calls is due at once (design §10). */
   heardFrom(domain: string): Promise<void>;
+  /** The outbox: what waits for that peer is due at once, since one of its owners let somebody of ours in. */
+  dueNow(domain: string): Promise<void>;
 }
 
 const maxBody = 256 * 1024;
@@ -45,6 +47,17 @@ export function federationRoutes(deps: FederationWireDeps): Route[] {
       handler: instance(deps, async (domain, request) => {
         const message = readMessage(request);
         return message instanceof Refusal ? message : ok(await topics.receive(domain, message.value));
+      }),
+    },
+    {
+      method: 'POST',
+      path: '/federation/v1/consent',
+      about: 'An owner behind the calling gateway let somebody of this one in: what waits for it is sent',
+      handler: instance(deps, async (domain, request) => {
+        const message = readMessage(request);
+        if (message instanceof Refusal) return message;
+        await deps.dueNow(domain);
+        return { status: 202 };
       }),
     },
     {

@@ -1,6 +1,6 @@
 import type { Carrier } from '../../../exchange/carrier.ts';
 import type { RemoteTask, RemoteTasks } from '../../../exchange/remote/index.ts';
-import type { SendResult } from '../../../outbox/types.ts';
+import type { OutboxItem, SendResult } from '../../../outbox/types.ts';
 import { answersOf } from './answers.ts';
 import type { CallDeps, Endpoint } from './calls.ts';
 import type { CardFinder } from './finder.ts';
@@ -14,6 +14,8 @@ export interface RemoteOptions extends CallDeps {
   finder: Pick<CardFinder, 'find'>;
   /** Whether what an org here sends may go there: an admin may have blocked the domain while it waited. */
   mayLeave(orgId: string, domain: string): Promise<boolean>;
+  /** Another way to somebody who has no card that can be used; null when there is none either. */
+  otherwise?(item: OutboxItem, name: string, signal: AbortSignal): Promise<SendResult | null>;
   /** The public base URL, for push URLs. */
   base: string;
   loopback: boolean;

@@ -69,7 +69,7 @@ export class RemoteSender implements Sender {
       }
       const card = cardOf(item);
       const endpoints = await this.#endpoints(card, request);
-      if (isOutcome(endpoints)) return endpoints;
+      if (isOutcome(endpoints)) return (await this.#otherwise(endpoints, item, card, signal)) ?? endpoints;
       if (signal.aborted) return { outcome: 'retry', reason: 'no answer in time', destinationDown: true };
       const work = this.#attempt({ request, item, card, signal: this.#stopping.signal }, endpoints);
       const result = await Promise.race([work, late]);
@@ -113,6 +113,12 @@ export class RemoteSender implements Sender {
       .map((one): Endpoint => ({ ...one, version: one.version === '1.0' ? '0.3' : '1.0' }))
       .filter((one) => !named.some(({ url, version }) => url === one.url && version === one.version));
     return [...named, ...others];
+  }
+
+  /** What is no A2A server may be reached by another protocol. */
+  async #otherwise(none: SendResult, item: OutboxItem, card: string, signal: AbortSignal): Promise<SendResult | null> {
+    if (none.outcome !== 'refused') return null;
+    return (await this.#options.otherwise?.(item, card, signal)) ?? null;
   }
 
   async #attempt(attempt: Attempt, endpoints: readonly Endpoint[]): Promise<SendResult> {

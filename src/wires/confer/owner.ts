@@ -1,0 +1,26 @@
+import type { Route } from '../../lib/http.ts';
+import { type OwnerContactsDeps, ownerContactRoutes } from './owner-contacts.ts';
+import { type OwnerExplainDeps, ownerExplainRoutes } from './owner-explain.ts';
+import { type OwnerPermissionsDeps, ownerPermissionRoutes } from './owner-permissions.ts';
+import { type OwnerPoliciesDeps, ownerPolicyRoutes } from './owner-policies.ts';
+
+export type OwnerDeps = OwnerContactsDeps &
+  OwnerPermissionsDeps &
+  OwnerExplainDeps & { policies: OwnerPoliciesDeps['policies'] };
+
+/** The owner API of Confer (design §10), under a node token. */
+export function ownerRoutes(deps: OwnerDeps): Route[] {
+  return [
+    ...ownerContactRoutes(deps),
+    ...ownerPermissionRoutes(deps),
+    ...ownerPolicyRoutes(deps),
+    ...ownerExplainRoutes(deps),
+  ];
+}
+
+export const ownerPrefixes = [
+  '/api/v1/contacts',
+  '/api/v1/permissions',
+  '/api/v1/policies',
+  '/api/v1/explain',
+] as const;
