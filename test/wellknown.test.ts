@@ -197,26 +197,29 @@ describe('FED-06: who is not public', () => {
 
 test('agents.json has the public agents alone, in the form that Confer reads', async () => {
   const response = await get('/.well-known/agents.json');
-  assert.deepEqual(json(response), {
-    agents: [
-      {
-        did: 'did:web:acme.test:agents:bob:erp:billing',
-        name: 'Billing',
-        description: 'Closes the books.',
-        primary_language: 'de',
-        capabilities_json: [],
-        is_public: true,
-      },
-      {
-        did: 'did:web:acme.test:agents:ana:finance:close',
-        name: 'close',
-        description: 'Closes the books.',
-        primary_language: 'und',
-        capabilities_json: [],
-        is_public: true,
-      },
-    ],
-  });
+  const { agents } = json(response) as { agents: Record<string, unknown>[] };
+  const confer = ['did', 'name', 'description', 'primary_language', 'capabilities_json', 'is_public'];
+  // Beside what Confer reads stands each agent's AgentFacts (test/confer/discovery.test.ts).
+  assert.ok(agents.every(({ owner, endpoints, style }) => owner && endpoints && style));
+  const read = agents.map((row) => Object.fromEntries(confer.map((field) => [field, row[field]])));
+  assert.deepEqual(read, [
+    {
+      did: 'did:web:acme.test:agents:bob:erp:billing',
+      name: 'Billing',
+      description: 'Closes the books.',
+      primary_language: 'de',
+      capabilities_json: [],
+      is_public: true,
+    },
+    {
+      did: 'did:web:acme.test:agents:ana:finance:close',
+      name: 'close',
+      description: 'Closes the books.',
+      primary_language: 'und',
+      capabilities_json: [],
+      is_public: true,
+    },
+  ]);
 });
 
 describe('A2A-01: cards over HTTP', () => {

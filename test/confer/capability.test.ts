@@ -124,7 +124,8 @@ it("the API issues and narrows with the owner's key, and the command does", asyn
     promisify(execFile)(process.execPath, ['dist/src/main.js', ...args], {
       env: { ...process.env, GATEHOUSE_HOME: home, HOME: home },
     });
-  await run('login', globex.url, '--token', globex.token);
+  const node = await globex.call('POST', '/redsyn/v1/nodes', { body: { name: 'cli' } });
+  await run('login', globex.url, '--token', node.json.token);
   const { stdout } = await run(
     'capability',
     'issue',

@@ -98,7 +98,7 @@ it('two callers at once in one thread get one conversation, each its own task', 
   ]);
 });
 
-it('a peer that is away gets the answer when it is back, and the stream has it meanwhile; another replica tells the same', async () => {
+it('a peer that is away gets the answer when it is back, and the stream has it meanwhile', async () => {
   const zoe = await conferPeer({ after }, 'yan');
   await befriend(globex, 'bob', zoe.owner.did);
   const sent = await zoe.say(
@@ -125,4 +125,27 @@ it('a peer that is away gets the answer when it is back, and the stream has it m
   const answers = zoe.brought.filter(({ message }) => message.type === 'answer');
   assert.equal(new Set(answers.map(({ headers }) => headers['idempotency-key'])).size, 1);
   assert.equal(new Set(answers.map(({ headers }) => headers.signature)).size, answers.length);
+});
+
+it('a gateway that stops with an answer still owed leaves it to the next one', async () => {
+  const initech = await testGateway({ after }, { org: 'initech', admin: 'pat' });
+  await team(initech, 'ops', ['pat']);
+  await initech.admin.announce('initech/ops/pat/desk');
+  const zoe = await conferPeer({ after }, 'xia');
+  await befriend(initech, 'pat', zoe.owner.did);
+  await zoe.say(initech, `${initech.did}:agents:pat`, { type: 'question', content: '?' }, { thread_id: 'restart' });
+  const [asked] = await initech.admin.take('initech/ops/pat/desk', { wait: 5, max: 1 });
+  zoe.respond(503, { error: { code: 'internal_error', message: 'restarting' } });
+  await initech.admin.reply(asked!, { body: { type: 'text/plain', text: 'after the restart' } });
+  await zoe.next(1);
+  await initech.stop();
+  zoe.respond(201, { message_id: 'm' });
+  await initech.database.db.query('update outbox set due_at = 0, lease_until = 0');
+  await initech.database.db.query('delete from circuits');
+  await initech.replica();
+  const brought = await zoe.next(2);
+  assert.deepEqual(
+    [brought[1]!.message.content, brought[1]!.thread_id, brought[1]!.headers['idempotency-key']],
+    ['after the restart', 'restart', brought[0]!.headers['idempotency-key']],
+  );
 });

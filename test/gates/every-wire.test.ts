@@ -240,6 +240,66 @@ for (const wire of wires) {
   });
 }
 
+/** Confer's wire has neither envelopes nor orgs: who comes over it comes as itself, with the faults that such a message can have. */
+describe('Confer POST /a2a/v1/messages: the same gates', async () => {
+  const zoe = await startPeer({ after });
+  const friend = zoe.identity('agents:zoe');
+  const stranger = zoe.identity('agents:nobody');
+  const owner = `${globex.did}:agents:bob`;
+
+  before(async () => {
+    await globex.database.db.query(`insert into peers (id, did, domain, created_at) values ('PEERZOE', $1, $2, 0)`, [
+      friend.did,
+      zoe.authority,
+    ]);
+    await globex.database.db.query(
+      `insert into contacts (id, owner, peer_id, created_at) select 'CONTACTZOE', id, 'PEERZOE', 0 from members where handle = 'bob'`,
+    );
+  });
+
+  const order = ['authenticate', 'capability', 'address', 'consent', 'policy'] as const;
+  const refusals = {
+    authenticate: ['signature_failed', 401],
+    capability: ['capability_invalid', 401],
+    address: ['sender_mismatch', 401],
+    consent: ['pending_connection', 202],
+    policy: ['policy_denied', 403],
+  } as const;
+
+  async function send(first: (typeof order)[number] | 'none'): Promise<Answered> {
+    const from = first === 'none' ? order.length : order.indexOf(first);
+    const has = (fault: (typeof order)[number]): boolean => order.indexOf(fault) >= from;
+    const by = has('consent') ? stranger : friend;
+    const body = JSON.stringify({
+      from: has('address') ? 'did:web:elsewhere.test:agents:zoe' : by.did,
+      to: `${owner}:erp:${has('policy') ? 'safe' : 'billing'}`,
+      message: { type: 'question', content: 'May I ask?' },
+    });
+    const headers = has('capability') ? { authorization: 'Capability of.no.kind' } : {};
+    return sendSigned(
+      globex,
+      { path: '/a2a/v1/messages', body, headers },
+      has('authenticate') ? { keyId: by.keyId, key: mallory.key } : by,
+    );
+  }
+
+  for (const fault of order) {
+    it(fault, async () => {
+      const was = await rows(globex);
+      const { status, json, text } = await send(fault);
+      assert.deepEqual([json.error?.code ?? json.status, status], refusals[fault], text);
+      assert.deepEqual(await rows(globex), { ...was, requests: was.requests! + (fault === 'consent' ? 1 : 0) });
+    });
+  }
+
+  it('none: it is taken', async () => {
+    const was = await rows(globex);
+    const answered = await send('none');
+    assert.equal(answered.status, 201, answered.text);
+    assert.equal((await rows(globex)).deliveries, was.deliveries! + 1);
+  });
+});
+
 describe('too much (flood)', async () => {
   const clock = new ManualClock(Date.now());
   const umbrella = await testGateway(
