@@ -96,7 +96,10 @@ export function readSignature(request: SignedRequest, policy: SignaturePolicy): 
   let first: Refusal | undefined;
   for (const [label, input] of inputs) {
     const claim = readClaim(label, input, signatures.get(label), policy);
-    const problem = claim instanceof Refusal ? claim : (freshness(claim, request) ?? (policy.bodyUnread ? undefined : digest(claim, request)));
+    const problem =
+      claim instanceof Refusal
+        ? claim
+        : (freshness(claim, request) ?? (policy.bodyUnread ? undefined : digest(claim, request)));
     if (!problem) return claim as SignatureClaim;
     first ??= problem;
   }
