@@ -322,17 +322,20 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         clock,
         authority,
       }),
-      ...wellknownRoutes({
-        place,
-        org: primary.handle,
-        facts,
-        frontDesk: () => directory.frontDesk(),
-        publicAgents: () => directory.publicAgents(),
-        async sign(card, plain) {
-          const jku = `${config.url}/.well-known/jwks.json`;
-          return sealCard(card, plain, { ...(await keyring.signer(keyring.instance())), jku });
+      ...wellknownRoutes(
+        {
+          place,
+          org: primary.handle,
+          facts,
+          frontDesk: () => directory.frontDesk(),
+          publicAgents: () => directory.publicAgents(),
+          async sign(card, plain) {
+            const jku = `${config.url}/.well-known/jwks.json`;
+            return sealCard(card, plain, { ...(await keyring.signer(keyring.instance())), jku });
+          },
         },
-      }),
+        clock,
+      ),
     ],
     renderers: {
       '/': federationRefusal,

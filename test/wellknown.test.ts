@@ -13,10 +13,12 @@ import type { Agent } from '../src/directory/types.ts';
 import { parseDid } from '../src/identity/did.ts';
 import { pickKey, readDocument } from '../src/identity/document.ts';
 import { KeyPair } from '../src/identity/keys.ts';
+import { ManualClock } from '../src/lib/clock.ts';
 import { Refusal } from '../src/lib/refusal.ts';
 import { REDSYN_EXTENSION, SIGNATURE_EXTENSION } from '../src/wires/a2a/protocol.ts';
 import { wellknownRoutes } from '../src/wires/wellknown.ts';
 import * as card from '../wellknown/agent-card.ts';
+import type { Sources } from '../wellknown/index.ts';
 import { type Ask, agent, ask, json } from './a2a/fakes.ts';
 
 const authority = 'acme.test';
@@ -37,11 +39,13 @@ function didFacts(did: string, seed: string, of: Agent | null, isPublic = true):
   return { did, methods: methods(did, seed), alsoKnownAs: [pair(seed).did], controller: did, agent: of, isPublic };
 }
 
+const clock = new ManualClock();
+
 /** The documents of an instance with these agents; the first sits at the front desk and is its owner's default. */
 function routes(agents: readonly Agent[]) {
   const open = (one: Agent): boolean => one.isListed || one.allow.includes('anyone');
   const first = (user: string): Agent | undefined => agents.find((one) => one.user === user);
-  return wellknownRoutes({
+  const sources: Sources = {
     place: { base, authority },
     org: 'acme',
     facts: {
@@ -69,7 +73,8 @@ function routes(agents: readonly Agent[]) {
     },
     frontDesk: async () => agents[0] ?? null,
     publicAgents: async () => agents.filter(open),
-  });
+  };
+  return wellknownRoutes(sources, clock);
 }
 
 const ana = agent();

@@ -29,6 +29,7 @@ function agentFacts(place: Place, agent: Agent, didKey: string | null): Facts {
     address: agent.address,
     didKey,
     takesAnyone: agent.allow.includes('anyone'),
+    isPure: agent.profile.card === '1.0',
     url: `${place.base}/a2a/v1/${tenant}`,
     legacyUrl: place.base + pathOf(agent),
   };
@@ -87,6 +88,8 @@ interface Facts extends Profile {
   address: string | null;
   didKey: string | null;
   takesAnyone: boolean;
+  /** The agent wants its card to hold what A2A 1.0 knows and nothing else, whoever asks (`"card": "1.0"` in its profile). */
+  isPure?: boolean;
   /** In extended cards. */
   policy?: object;
   /** Where A2A alone is spoken. */
@@ -96,9 +99,11 @@ interface Facts extends Profile {
 }
 
 const modes = ['text/plain', 'application/json'];
+/** Files of any kind go along with a message. */
+const inputModes = [...modes, '*/*'];
 
 function card(place: Place, form: CardForm, facts: Facts): object {
-  const hybrid = form === 'hybrid';
+  const hybrid = form === 'hybrid' && !facts.isPure;
   // Where every caller proves itself anyway: clients fetch it by themselves, and anonymous ones would run into a 401.
   const extended = !facts.takesAnyone && facts.address !== null;
   return {
@@ -135,7 +140,7 @@ function card(place: Place, form: CardForm, facts: Facts): object {
         httpAuthSecurityScheme: { scheme: 'Bearer', description: nodeToken },
       },
     },
-    defaultInputModes: modes,
+    defaultInputModes: inputModes,
     defaultOutputModes: modes,
     skills: facts.skills,
     ...(hybrid && { supportsAuthenticatedExtendedCard: extended }),

@@ -1,4 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import { type PublicDocument, publicDocuments, type Sources } from '../../wellknown/index.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { HttpRequest, HttpResponse, Route } from '../lib/http.ts';
 import { sha256 } from '../lib/ids.ts';
 
@@ -9,16 +11,44 @@ const cors = {
   'x-content-type-options': 'nosniff',
 };
 
-/** Serves the public documents with ETag, Cache-Control and 304 (A2A §8.6, RFC 9110 §13). GET answers HEAD too. */
-export function wellknownRoutes(sources: Sources): Route[] {
+/** Serves the public documents with ETag, Last-Modified, Cache-Control and 304 (A2A §8.6, RFC 9110 §13). GET answers HEAD too. */
+export function wellknownRoutes(sources: Sources, clock: Clock): Route[] {
+  const changes = new Changes(clock);
   return publicDocuments.flatMap((document) =>
     document.paths.map((path): Route => {
-      return { method: 'GET', path, handler: (request) => serve(document, sources, request), about: document.about };
+      return {
+        method: 'GET',
+        path,
+        handler: (request) => serve(document, sources, request, changes),
+        about: document.about,
+      };
     }),
   );
 }
 
-async function serve(document: PublicDocument, sources: Sources, request: HttpRequest): Promise<HttpResponse> {
+/** When each document was first served as it is: nobody writes down when what it is made of changed, so it may be later than that, never earlier. */
+class Changes {
+  readonly #clock: Clock;
+  readonly #seen = new LRUCache<string, { etag: string; at: number }>({ max: 10_000 });
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  last(document: string, etag: string): number {
+    const known = this.#seen.get(document);
+    const change = known?.etag === etag ? known : { etag, at: this.#clock.now() };
+    this.#seen.set(document, change);
+    return change.at;
+  }
+}
+
+async function serve(
+  document: PublicDocument,
+  sources: Sources,
+  request: HttpRequest,
+  changes: Changes,
+): Promise<HttpResponse> {
   const form = isVersion1(request.headers.get('a2a-version')) ? '1.0' : 'hybrid';
   const built = await document.build(sources, { params: request.params, form });
   const vary = document.versioned ? { vary: 'A2A-Version' } : {};
@@ -29,7 +59,13 @@ async function serve(document: PublicDocument, sources: Sources, request: HttpRe
   }
   const body = JSON.stringify(built);
   const etag = `"${sha256(body).toString('base64url').slice(0, 27)}"`;
-  const headers = { ...cors, ...vary, etag, 'cache-control': `public, max-age=${document.maxAge}` };
+  const headers = {
+    ...cors,
+    ...vary,
+    etag,
+    'last-modified': new Date(changes.last(`${form} ${request.path}`, etag)).toUTCString(),
+    'cache-control': `public, max-age=${document.maxAge}`,
+  };
   if (matches(request.headers.get('if-none-match'), etag)) return { status: 304, headers };
   return { status: 200, headers: { ...headers, 'content-type': document.mediaType }, body };
 }

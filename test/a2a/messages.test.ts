@@ -138,12 +138,37 @@ describe('a message of plain A2A', () => {
     });
   }
 
-  test('a file part is not taken', async () => {
-    for (const part of [{ raw: 'AAAA' }, { url: 'https://x.test/a' }]) {
-      assert.equal(json(await post(fakeWire(), { message: message({ parts: [{ text }, part] }) })).error.code, -32005);
-    }
-    const v03 = { messageId: 'm', role: 'user', parts: [{ kind: 'file', file: { bytes: 'AAAA', name: 'a' } }] };
-    assert.equal(json(await post(fakeWire(), { message: v03 }, { method: 'message/send' })).error.code, -32005);
+  test('files go along in a zip, and what stands elsewhere as a reference', async () => {
+    const raw = Buffer.from('hello').toString('base64');
+    const parts = [
+      { text },
+      { raw, filename: '../../etc/passwd' },
+      { raw, filename: 'passwd' },
+      { raw, mediaType: 'text/plain' },
+      { url: 'https://x.test/a', filename: 'a' },
+    ];
+    const fake = fakeWire();
+    await post(fake, { message: message({ parts }), configuration: now });
+    const v03 = { messageId: 'm', role: 'user', parts: [{ kind: 'file', file: { bytes: raw, name: 'a.txt' } }] };
+    await post(fake, { message: v03 }, { method: 'message/send' });
+    const [first, second] = fake.inbounds;
+    // Of the zip's central directory: APPNOTE 6.3.10 §4.3.12.
+    const names = (zip: Buffer | null | undefined) =>
+      (zip?.toString('latin1') ?? '')
+        .split('PK\u0001\u0002')
+        .slice(1)
+        .map((entry) => entry.slice(42, 42 + entry.charCodeAt(24)));
+    assert.deepEqual(names(first!.zip), ['passwd', '2-passwd', 'file-4.txt']);
+    assert.deepEqual(names(second!.zip), ['a.txt']);
+    assert.deepEqual(first!.envelope!.refs, [{ url: 'https://x.test/a', note: 'a' }]);
+    assert.deepEqual(first!.envelope!.body, { type: 'text/plain', text });
+    assert.equal(first!.envelope!.files?.bytes, first!.zip!.length);
+    assert.equal(first!.a2aText, JSON.stringify(message({ parts })), 'small files stay in the message too');
+    const large = Buffer.alloc(200_000).toString('base64');
+    await post(fake, { message: message({ parts: [{ raw: large, filename: 'big' }] }), configuration: now });
+    assert.deepEqual(JSON.parse(fake.inbounds[2]!.a2aText!).parts, [{ filename: 'big', url: 'zip:big' }]);
+    const bad = await post(fake, { message: message({ parts: [{ raw: '<html>' }] }), configuration: now });
+    assert.equal(json(bad).error.data[1].fieldViolations[0].field, 'message.parts[0].raw');
   });
 
   test('an Idempotency-Key makes a repeat a repeat, a message id does not', async () => {

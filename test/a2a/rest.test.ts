@@ -308,7 +308,7 @@ describe('JSON-RPC on the wire of a running gateway', () => {
     ['an unknown method', -32601, whole({ method: 'Nonsense' })],
     ['a method of the other version', -32601, whole({ method: 'tasks/get' })],
     ['an unknown version', -32009, whole({}), { 'a2a-version': '0.5' }],
-    ['another content type', -32600, whole({}), { 'content-type': 'text/plain' }],
+    ['another content type', -32005, whole({}), { 'content-type': 'text/plain' }],
     ['2 MB', -32600, whole({ params: { x: 'x'.repeat(2_000_000) } })],
   ] as const) {
     it(`${what} is ${code}`, async () => {

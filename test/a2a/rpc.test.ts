@@ -130,7 +130,7 @@ describe('A2A-05: JSON-RPC shapes', () => {
   test('a content type that is no JSON is 415, in JSON-RPC', async () => {
     const { response } = await rpc('a=b', { 'content-type': 'application/x-www-form-urlencoded' });
     assert.equal(response.status, 415);
-    assert.equal(errorOf(response).code, -32600);
+    assert.equal(errorOf(response).code, -32005);
     for (const type of ['application/json; charset=utf-8', 'application/a2a+json']) {
       const taken = await rpc({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params }, { 'content-type': type });
       assert.ok(json(taken.response).result, type);

@@ -281,7 +281,7 @@ describe('the signature of the request', () => {
     await refused({ code: 'signature_malformed', status: 401 }, () =>
       sendTo(globex, { path, body, headers: { ...headers, Date: new Date().toISOString() } }),
     );
-    await refused({ code: 'malformed_request', status: 200 }, () =>
+    await refused({ code: 'malformed_request', status: 400 }, () =>
       sendTo(globex, { path, body, headers: { ...headers, Date: [headers.Date, headers.Date] as never } }),
     );
   });
@@ -354,7 +354,7 @@ describe('the signature of the request', () => {
   it('covers a body that came coded (SIG-06)', async () => {
     const body = good();
     const headers = await signatureFor(globex, { path, body }, eve);
-    await refused({ code: 'unsupported_media_type', status: 200 }, () =>
+    await refused({ code: 'unsupported_media_type', status: 415 }, () =>
       sendTo(globex, { path, body, headers: { ...headers, 'content-encoding': 'gzip' } }),
     );
   });

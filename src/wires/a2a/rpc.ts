@@ -38,7 +38,7 @@ export function readCall(request: HttpRequest): Call | Fault {
   const type = request.headers.get('content-type');
   if (type !== undefined && !/^application\/(?:[a-z0-9.-]+\+)?json(?:rpc)?\s*(?:;|$)/i.test(type)) {
     const refusal = refuse('unsupported_media_type', undefined, { detail: type });
-    return { id: nobody, error: { ...ofRefusal(refusal), code: -32600, status: 415 } };
+    return { id: nobody, error: { ...ofRefusal(refusal), status: 415 } };
   }
   if (firstByte(request.body) === OPEN_ARRAY) return invalid(nobody, 'Batches are not taken. Send one request.');
   const json = readJson(request.body, jsonLimits);

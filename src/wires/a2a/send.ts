@@ -17,7 +17,7 @@ import { derivedId } from '../../lib/ids.ts';
 import type { JsonText } from '../../lib/json.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type AgentFinder, findFrontDesk, findTenant, type Named } from './addressee.ts';
-import { bodyOfParts } from './body.ts';
+import { contentOf, withoutBytes } from './body.ts';
 import { bareMessage, TaskFold } from './fold.ts';
 import { type PushParams, readHandedOn, readSendParams, type SendParams } from './parse.ts';
 import { type Answers, HANDED_ON, type OperationName, REDSYN_EXTENSION, type Version } from './protocol.ts';
@@ -56,6 +56,8 @@ export interface Asked {
   isAnswered: boolean;
 }
 
+/** Files of a message that are kept in it as well as beside it. */
+const keptBytes = 128 * 1024;
 const redsynPath = ['message', 'metadata', REDSYN_EXTENSION] as const;
 
 /** SendMessage. */
@@ -189,8 +191,9 @@ async function plain(
   { message }: SendParams,
   tenant: string | undefined,
 ): Promise<Inbound | Refusal> {
-  const body = bodyOfParts(message.parts);
-  if (body instanceof Refusal) return body;
+  const content = contentOf(message.parts);
+  if (content instanceof Refusal) return content;
+  const { body, zip, files, refs } = content;
   const named: Named | Refusal =
     tenant === undefined
       ? await findFrontDesk(deps.finder, deps.authority)
@@ -201,8 +204,21 @@ async function plain(
     wire: 'a2a',
     operation: 'message',
     request,
-    envelope: { v: 1, id: idOf(message.messageId, key), kind: 'request', from: '', to: named.to, body },
-    a2aText: messageText(),
+    envelope: {
+      v: 1,
+      id: idOf(message.messageId, key),
+      kind: 'request',
+      from: '',
+      to: named.to,
+      body,
+      ...(files && { files }),
+      ...(refs && { refs }),
+    },
+    zip,
+    a2aText:
+      zip && zip.length > keptBytes
+        ? JSON.stringify({ ...message, parts: withoutBytes(message.parts) })
+        : messageText(),
     ...(named.agent && { addressee: named.agent }),
     ...(message.contextId !== undefined && { thread: message.contextId }),
     answers: 'poll',
