@@ -14,6 +14,8 @@ export interface ProcessOptions {
   /** Left out: the embedded database, in the data folder. */
   databaseUrl?: string;
   env?: Record<string, string>;
+  /** Arguments for node itself. */
+  node?: readonly string[];
 }
 
 /** A gateway as a process of its own (`gatehouse start`), which may be killed and started again on the same port, folder and database. */
@@ -42,7 +44,7 @@ const readyWithin = 60_000;
 
 /** Stopped, and its data folder removed, at the end of the lifetime. */
 export async function gatewayProcess(lifetime: Lifetime, options: ProcessOptions): Promise<GatewayProcess> {
-  const { org, admin, databaseUrl = '', env = {} } = options;
+  const { org, admin, databaseUrl = '', env = {}, node = [] } = options;
   const data = await mkdtemp(join(tmpdir(), 'gatehouse-process-'));
   const port = await freePort();
   const url = `http://localhost:${port}`;
@@ -50,7 +52,7 @@ export async function gatewayProcess(lifetime: Lifetime, options: ProcessOptions
   let output = '';
 
   const start = async (): Promise<void> => {
-    const started = spawn(process.execPath, [main, 'start'], {
+    const started = spawn(process.execPath, [...node, main, 'start'], {
       env: {
         ...process.env,
         PORT: String(port),
