@@ -346,7 +346,6 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...Object.fromEntries(conferPrefixes.map((prefix) => [prefix, conferRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
-      '/v1': a2aRefusal,
     },
     trustProxy: config.trustProxy,
     scheme: config.scheme,
