@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type ConnectionOptions, clientConfig, type Log, sqlState } from './connection.ts';
 import { channel, PgNotifier } from './notify.ts';
-import type { Db, Notifier, QueryResult, Tx } from './types.ts';
+import type { Db, Notifier, QueryOptions, QueryResult, Tx } from './types.ts';
 
 export interface PoolOptions extends ConnectionOptions {
   /** Connections of the pool; the listener takes one more. Default 10. */
@@ -24,10 +25,12 @@ const serializationFailure = '40001';
 const deadlockDetected = '40P01';
 const protocolViolation = '08P01';
 const tries = 4;
+/** The prepared statement is another session's, or was there before, or gives other columns since a migration. */
+const unprepared: ReadonlySet<string> = new Set(['26000', '42P05', '0A000']);
 
 /**
- * Connects, and fails with the reason when it cannot. Works through a pgbouncer in transaction mode: unnamed statements, no session
- * state; where the pooler refuses the timeouts as start-up parameters, transactions set them for themselves. LISTEN does not pass
+ * Connects, and fails with the reason when it cannot. Works through a pgbouncer in transaction mode: no session state but prepared look-ups,
+ * which are given up where the pooler does not know them; where the pooler refuses the timeouts as start-up parameters, transactions set them for themselves. LISTEN does not pass
  * such a pooler: see {@link PgNotifier}.
  */
 export async function openPool(options: PoolOptions): Promise<Database> {
@@ -71,6 +74,8 @@ class PgDatabase implements Database {
   #pool: pg.Pool;
   #options: PoolOptions;
   #begin: string;
+  /** Until a pooler shows that it gives one session's statements to another. */
+  #prepares = true;
   #closing: Promise<void> | undefined;
 
   constructor(pool: pg.Pool, notifier: PgNotifier, options: PoolOptions, plain: boolean) {
@@ -84,8 +89,23 @@ class PgDatabase implements Database {
       : 'begin';
   }
 
-  async query<R = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<QueryResult<R>> {
-    return shaped<R>(await this.#pool.query(text, values as unknown[]));
+  async query<R = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    options: QueryOptions = {},
+  ): Promise<QueryResult<R>> {
+    if (!options.prepare || !this.#prepares) return shaped<R>(await this.#pool.query(text, values as unknown[]));
+    try {
+      return shaped<R>(await this.#pool.query({ name: nameOf(text), text, values: values as unknown[] }));
+    } catch (error) {
+      if (!unprepared.has(sqlState(error) ?? '')) throw error;
+      this.#prepares = false;
+      this.#options.log.info(
+        { err: error },
+        'statements are not kept prepared (a pooler between?): each is planned anew',
+      );
+      return this.query(text, values);
+    }
   }
 
   async tx<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -154,6 +174,18 @@ class PgDatabase implements Database {
     this.#closing ??= this.notifier.close().then(() => this.#pool.end());
     return this.#closing;
   }
+}
+
+const names = new Map<string, string>();
+
+/** The same text has the same name on every connection and in every process. */
+function nameOf(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = `gatehouse_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`;
+    names.set(text, name);
+  }
+  return name;
 }
 
 function shaped<R>(result: pg.QueryResult): QueryResult<R> {

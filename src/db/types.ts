@@ -4,9 +4,21 @@ export interface QueryResult<R> {
   rowCount: number;
 }
 
+export interface QueryOptions {
+  /**
+   * Parsed and planned once per connection and not each time, which costs more than a look-up by key itself. For look-ups by key on the way of
+   * every message: the plan is kept, so it must be the same for all values and all sizes of the tables. Nothing in a transaction.
+   */
+  prepare?: boolean;
+}
+
 /** What a store function takes first: the pool, or the transaction it is part of. */
 export interface Queryable {
-  query<R = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<QueryResult<R>>;
+  query<R = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    options?: QueryOptions,
+  ): Promise<QueryResult<R>>;
 }
 
 export interface Tx extends Queryable {

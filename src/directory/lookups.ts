@@ -1,5 +1,5 @@
 import type { Db } from '../db/types.ts';
-import { Batcher } from '../lib/batch.ts';
+import { Questions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import * as agents from './agents/store.ts';
 import { readDid, teamless } from './dids.ts';
@@ -10,7 +10,6 @@ import { tokenHash } from './nodes.ts';
 import * as people from './people/store.ts';
 import type { Address, Agent, Directory, Member, NodeIdentity, Org } from './types.ts';
 
-const LIMITS = { max: 500, inFlight: 4 };
 const MAX_TOKEN = 512;
 
 /** Look-ups on the way of a message. What is asked at the same time shares one query; nothing is cached but the primary org's handle. */
@@ -34,13 +33,13 @@ export class Lookups implements Directory {
     (hash) => hash.toString('hex'),
   );
 
-  readonly #agentsByPath = new Batcher<agents.AgentPath, Agent | null>({
-    ...LIMITS,
+  readonly #agentsByPath = new Questions<agents.AgentPath, Agent | null>({
+    name: ({ org, team, user, agent }) => `${org}/${team}/${user}/${agent}`,
     run: (paths) => agents.agentsByPath(this.#db, paths),
   });
 
-  readonly #membersByPath = new Batcher<{ org: string; user: string }, string | null>({
-    ...LIMITS,
+  readonly #membersByPath = new Questions<{ org: string; user: string }, string | null>({
+    name: ({ org, user }) => `${org}/${user}`,
     run: (paths) => agents.memberIdsByPath(this.#db, paths),
   });
 
@@ -183,12 +182,12 @@ export class Lookups implements Directory {
   #byKey<In, Out>(
     find: (keys: In[]) => Promise<Map<string, Out>>,
     name: (key: In) => string = String,
-  ): Batcher<In, Out | null> {
+  ): Questions<In, Out | null> {
     const run = async (keys: In[]): Promise<Array<Out | null>> => {
       const found = await find(keys);
       return keys.map((key) => found.get(name(key)) ?? null);
     };
-    return new Batcher({ ...LIMITS, run });
+    return new Questions({ run, name });
   }
 }
 

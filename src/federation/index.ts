@@ -2,7 +2,7 @@ import type { Db } from '../db/types.ts';
 import type { Registry } from '../directory/index.ts';
 import { redsynFingerprint } from '../identity/redsyn-seal.ts';
 import type { DidResolver } from '../identity/resolver.ts';
-import { Batcher } from '../lib/batch.ts';
+import { Questions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Fetch } from '../lib/fetch-types.ts';
 import type { Log } from '../lib/log.ts';
@@ -54,8 +54,6 @@ export interface FederationParts extends Federation, ConsentOperations {
   readonly senders: readonly Sender[];
 }
 
-const batch = { max: 500, inFlight: 4 };
-
 export function createFederation(deps: FederationDeps): FederationParts {
   const { db, clock, log, fetch, resolver, registry, outbox, authority, loopback } = deps;
   const { people, lookups, keyring, entries, nodes } = registry;
@@ -66,8 +64,8 @@ export function createFederation(deps: FederationDeps): FederationParts {
   const consents = new ConsentTeller({ clock, client, outbox });
   const contacts = new Contacts({ db, clock, teller: consents });
 
-  const byPeer = new Batcher<store.PeerName, Link | null>({
-    ...batch,
+  const byPeer = new Questions<store.PeerName, Link | null>({
+    name: (name) => JSON.stringify(name),
     run: async (names) => (await store.linksByPeer(db, names)).map((row) => (row ? toLink(row) : null)),
   });
   const byId = grouped(
@@ -169,9 +167,9 @@ export function createFederation(deps: FederationDeps): FederationParts {
 function grouped(
   find: (keys: string[]) => Promise<store.LinkRow[]>,
   keyOf: (row: store.LinkRow) => string,
-): Batcher<string, Link[]> {
-  return new Batcher({
-    ...batch,
+): Questions<string, Link[]> {
+  return new Questions({
+    name: String,
     run: async (keys: string[]) => {
       const found = new Map<string, Link[]>();
       for (const row of await find([...new Set(keys)])) {

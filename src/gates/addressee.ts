@@ -28,7 +28,11 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
     return addressee ? { kind: 'agent', agent: addressee, session: null } : invalid('`to` is missing.');
   }
   if (/^https?:/i.test(to)) return addressee ? unseen() : cardAt(to, facts, tools);
-  const found = await lookUp(to, sender.kind === 'local' ? sender.agent : null, tools);
+  // Mostly `to` and the address that was called say the same; then it was looked up already.
+  const found =
+    addressee && withoutSession(to) === addressee.address
+      ? placed(addressee, to)
+      : await lookUp(to, sender.kind === 'local' ? sender.agent : null, tools);
   if (found instanceof Refusal) return found;
   if (addressee && found.agent && found.agent.id !== addressee.id) {
     // To outsiders that would tell that both are there (FED-06).
@@ -43,11 +47,14 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   return (await behindLink(to, found.address, sender, tools)) ?? asForeign(to, found.address, facts, tools);
 }
 
-async function lookUp(
-  to: string,
-  seat: Agent | null,
-  { directory }: Tools,
-): Promise<{ agent: Agent | null; address: Address | null } | Refusal> {
+type Found = { agent: Agent | null; address: Address | null };
+
+function placed(agent: Agent, to: string): Found | Refusal {
+  const address = readAddress(to);
+  return address instanceof Refusal ? address : { agent, address };
+}
+
+async function lookUp(to: string, seat: Agent | null, { directory }: Tools): Promise<Found | Refusal> {
   if (to.startsWith('did:')) return { agent: await directory.agentByDid(to), address: null };
   const address = readAddress(to, seat ? { seat: seat satisfies Seat } : {});
   if (address instanceof Refusal) return address;

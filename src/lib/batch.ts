@@ -108,3 +108,42 @@ export class Batcher<In, Out> {
     else this.#behind.delete(key);
   }
 }
+
+export interface QuestionsOptions<In, Out> {
+  /** Answers many at once, in their order. */
+  readonly run: (items: In[]) => Promise<Out[]>;
+  /** The same name: the same question. */
+  readonly name: (item: In) => string;
+}
+
+/**
+ * Look-ups on the way of every message: what is asked while an answer is under way shares the next query, and what many ask is asked once. One
+ * query at a time, since a second one beside it would halve what each can share. An answer is never older than its question.
+ */
+export class Questions<In, Out> {
+  readonly #batcher: Batcher<In, Out>;
+  readonly #name: (item: In) => string;
+  /** What no query has taken up yet. */
+  readonly #asked = new Map<string, Promise<Out>>();
+
+  constructor({ run, name }: QuestionsOptions<In, Out>) {
+    this.#name = name;
+    this.#batcher = new Batcher({
+      max: 500,
+      inFlight: 1,
+      run: (items) => {
+        for (const item of items) this.#asked.delete(name(item));
+        return run(items);
+      },
+    });
+  }
+
+  submit(item: In): Promise<Out> {
+    const name = this.#name(item);
+    const asked = this.#asked.get(name);
+    if (asked) return asked;
+    const answer = this.#batcher.submit(item);
+    this.#asked.set(name, answer);
+    return answer;
+  }
+}

@@ -47,6 +47,18 @@ test('a transaction whose failure was swallowed does not pass for committed', as
   assert.deepEqual((await db.query('select n from counter where id = 1')).rows, [{ n: 0 }]);
 });
 
+test('a prepared look-up goes on, unprepared, when a pooler forgets it', async () => {
+  const one = await replica({ max: 1 });
+  const look = () => one.query('select n from counter where id = any($1)', [[1]], { prepare: true });
+  const kept = async () => (await one.query('select from pg_prepared_statements')).rowCount;
+  assert.deepEqual((await look()).rows, [{ n: 0 }]);
+  assert.equal(await kept(), 1);
+  await one.query('deallocate all');
+  assert.deepEqual((await look()).rows, [{ n: 0 }]);
+  assert.deepEqual((await look()).rows, [{ n: 0 }]);
+  assert.equal(await kept(), 0);
+});
+
 test('a query after the end of its transaction is refused', async () => {
   const escaped = await db.tx(async (tx) => tx);
   await assert.rejects(escaped.query('select 1'), /await/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { Batcher } from '../../src/lib/batch.ts';
+import { Batcher, Questions } from '../../src/lib/batch.ts';
 
 /** A run that ends when the test says so. */
 function gated() {
@@ -157,4 +157,32 @@ test('nothing is lost, and each key keeps its order and is never in two places a
     ),
     { numRuns: 150 },
   );
+});
+
+test('the same question is asked once, and never answered with what was read before it was asked', async () => {
+  const runs: string[][] = [];
+  let answer: () => void = () => {};
+  let world = 'old';
+  const questions = new Questions<string, string>({
+    name: (name) => name,
+    run: async (names) => {
+      runs.push(names);
+      const read = world;
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      return names.map((name) => `${name} is ${read}`);
+    },
+  });
+  const first = questions.submit('a');
+  await turn();
+  world = 'new';
+  // The query under way read the old world.
+  const later = ['a', 'b', 'a', 'a'].map((name) => questions.submit(name));
+  answer();
+  assert.equal(await first, 'a is old');
+  await turn();
+  answer();
+  assert.deepEqual(await Promise.all(later), ['a is new', 'b is new', 'a is new', 'a is new']);
+  assert.deepEqual(runs, [['a'], ['a', 'b']]);
 });

@@ -42,13 +42,12 @@ export async function agentsByPath(db: Queryable, paths: readonly AgentPath[]): 
     paths.map((p) => p.user),
     paths.map((p) => p.agent),
   ];
-  return inOrder(paths.length, (await db.query<AgentRow & { i: number }>(sql, values)).rows);
+  return inOrder(paths.length, (await db.query<AgentRow & { i: number }>(sql, values, { prepare: true })).rows);
 }
 
 export async function agentsById(db: Queryable, ids: readonly string[]): Promise<Agent[]> {
-  const { rows } = await db.query<AgentRow>(`select ${columns} from agents a ${joins} where a.id = any($1::text[])`, [
-    ids,
-  ]);
+  const sql = `select ${columns} from agents a ${joins} where a.id = any($1::text[])`;
+  const { rows } = await db.query<AgentRow>(sql, [ids], { prepare: true });
   return rows.map(toAgent);
 }
 

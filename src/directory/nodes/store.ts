@@ -22,7 +22,7 @@ export async function nodesByHash(db: Queryable, hashes: readonly Buffer[]): Pro
         from members m join orgs o on o.id = m.org_id where m.person_id = n.person_id), '[]'::json) as members
     from nodes n join people p on p.id = n.person_id
     where n.token_hash = any($1::bytea[]) and n.revoked_at is null`;
-  return (await db.query<NodeByHash>(sql, [hashes])).rows;
+  return (await db.query<NodeByHash>(sql, [hashes], { prepare: true })).rows;
 }
 
 /** False when that token exists already. */

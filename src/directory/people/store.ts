@@ -11,7 +11,7 @@ export async function orgsByHandle(db: Queryable, handles: readonly string[]): P
 }
 
 export async function orgsById(db: Queryable, ids: readonly string[]): Promise<Org[]> {
-  return (await db.query<Org>(`select ${org} from orgs o where o.id = any($1::text[])`, [ids])).rows;
+  return (await db.query<Org>(`select ${org} from orgs o where o.id = any($1::text[])`, [ids], { prepare: true })).rows;
 }
 
 export async function primaryOrg(db: Queryable): Promise<Org | undefined> {
@@ -20,7 +20,7 @@ export async function primaryOrg(db: Queryable): Promise<Org | undefined> {
 
 export async function membersById(db: Queryable, ids: readonly string[]): Promise<Member[]> {
   const sql = `select ${member} from members m join orgs o on o.id = m.org_id where m.id = any($1::text[])`;
-  return (await db.query<Member>(sql, [ids])).rows;
+  return (await db.query<Member>(sql, [ids], { prepare: true })).rows;
 }
 
 export async function memberByHandle(db: Queryable, orgId: string, handle: string): Promise<Member | undefined> {
@@ -46,7 +46,7 @@ export async function teamsOfMembers(
 ): Promise<Array<{ memberId: string; team: string }>> {
   const sql = `select tm.member_id as "memberId", t.handle as team from team_members tm join teams t on t.id = tm.team_id
     where tm.member_id = any($1::text[]) order by t.created_at, t.handle`;
-  return (await db.query<{ memberId: string; team: string }>(sql, [memberIds])).rows;
+  return (await db.query<{ memberId: string; team: string }>(sql, [memberIds], { prepare: true })).rows;
 }
 
 export interface NewOrg {

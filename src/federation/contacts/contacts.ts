@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Db, Queryable, Tx } from '../../db/types.ts';
 import { attempt } from '../../directory/attempt.ts';
 import { didWebParts, isDidWeb, parseDid } from '../../identity/did.ts';
-import { Batcher } from '../../lib/batch.ts';
+import { Questions } from '../../lib/batch.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
@@ -14,16 +14,15 @@ import type { ConsentTeller } from './teller.ts';
 export const maxPending = 1_000;
 const excerpt = 500;
 const shown = 50;
-const batch = { max: 500, inFlight: 4 };
 
 /** Foreign principals, and what an owner consented to (design §4 "Consent"). */
 export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   readonly #db: Db;
   readonly #clock: Clock;
   readonly #ids = new LRUCache<string, string>({ max: 50_000 });
-  readonly #peers: Batcher<string, string>;
-  readonly #contacts: Batcher<{ owner: string; dids: readonly string[] }, Contact | null>;
-  readonly #blocked: Batcher<{ orgId: string; domain: string; owner: string | null }, boolean>;
+  readonly #peers: Questions<string, string>;
+  readonly #contacts: Questions<{ owner: string; dids: readonly string[] }, Contact | null>;
+  readonly #blocked: Questions<{ orgId: string; domain: string; owner: string | null }, boolean>;
   readonly #teller: ConsentTeller | null;
 
   /** `teller`: tells other gateways of consent. */
@@ -32,9 +31,15 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
     this.#teller = deps.teller ?? null;
     this.#db = db;
     this.#clock = clock;
-    this.#peers = new Batcher({ ...batch, run: (dids) => this.#ensure(db, dids) });
-    this.#contacts = new Batcher({ ...batch, run: (asked) => store.contactsFor(db, asked) });
-    this.#blocked = new Batcher({ ...batch, run: (asked) => store.blockedDomains(db, asked) });
+    this.#peers = new Questions({ name: String, run: (dids) => this.#ensure(db, dids) });
+    this.#contacts = new Questions({
+      name: ({ owner, dids }) => [owner, ...dids].join(' '),
+      run: (asked) => store.contactsFor(db, asked),
+    });
+    this.#blocked = new Questions({
+      name: ({ orgId, domain, owner }) => `${orgId} ${domain} ${owner ?? ''}`,
+      run: (asked) => store.blockedDomains(db, asked),
+    });
   }
 
   async peerId(did: string): Promise<string> {

@@ -36,12 +36,8 @@ export async function contactsFor(
     join peers p on p.did = q.did join contacts c on c.owner = q.owner and c.peer_id = p.id
     order by q.i, c.blocked desc, q.rank`;
   const keys = asked.flatMap(({ owner, dids }, i) => dids.map((did, rank) => ({ i, owner, did, rank })));
-  const { rows } = await db.query<Contact & { i: number }>(sql, [
-    keys.map((k) => k.i),
-    keys.map((k) => k.owner),
-    keys.map((k) => k.did),
-    keys.map((k) => k.rank),
-  ]);
+  const values = [keys.map((k) => k.i), keys.map((k) => k.owner), keys.map((k) => k.did), keys.map((k) => k.rank)];
+  const { rows } = await db.query<Contact & { i: number }>(sql, values, { prepare: true });
   const found = new Map(rows.map(({ i, ...contact }) => [i, contact]));
   return asked.map((_, i) => found.get(i) ?? null);
 }
@@ -267,11 +263,8 @@ export async function blockedDomains(
   const sql = `select q.i::int as i from unnest($1::text[], $2::text[], $3::text[]) with ordinality as q(org, domain, owner, i)
     where exists (select from blocked_domains b where b.org_id = q.org and b.domain = q.domain)
       or exists (select from owner_blocked_domains o where o.owner = q.owner and o.domain = q.domain)`;
-  const { rows } = await db.query<{ i: number }>(sql, [
-    asked.map((q) => q.orgId),
-    asked.map((q) => q.domain),
-    asked.map((q) => q.owner),
-  ]);
+  const values = [asked.map((q) => q.orgId), asked.map((q) => q.domain), asked.map((q) => q.owner)];
+  const { rows } = await db.query<{ i: number }>(sql, values, { prepare: true });
   const blocked = new Set(rows.map((row) => row.i - 1));
   return asked.map((_, i) => blocked.has(i));
 }

@@ -80,19 +80,15 @@ export async function linksByPeer(db: Queryable, names: readonly PeerName[]): Pr
         or (q.home and exists (select 1 from orgs p where p.id = l.peer_org_id and p.is_primary)))
     join orgs o on o.id = l.org_id
     order by q.i, (l.peer_alias is not distinct from q.name) desc, l.id`;
-  const { rows } = await db.query<LinkRow & { i: number }>(sql, [
-    names.map((n) => n.orgId),
-    names.map((n) => n.name),
-    names.map((n) => n.home),
-  ]);
+  const values = [names.map((n) => n.orgId), names.map((n) => n.name), names.map((n) => n.home)];
+  const { rows } = await db.query<LinkRow & { i: number }>(sql, values, { prepare: true });
   const found = new Map(rows.map(({ i, ...row }) => [i - 1, row]));
   return names.map((_, i) => found.get(i));
 }
 
 export async function linksByDomain(db: Queryable, domains: readonly string[]): Promise<LinkRow[]> {
-  return (
-    await db.query<LinkRow>(`select ${columns} from ${tables} where l.peer_domain = any($1) order by l.id`, [domains])
-  ).rows;
+  const sql = `select ${columns} from ${tables} where l.peer_domain = any($1) order by l.id`;
+  return (await db.query<LinkRow>(sql, [domains], { prepare: true })).rows;
 }
 
 export async function linksByOrg(db: Queryable, orgIds: readonly string[]): Promise<LinkRow[]> {
