@@ -2,6 +2,7 @@
  * `npm run bench:inbox`: taking and confirming. Gatehouse over HTTP, with its token, its agent and its order of sessions looked at, against the plain
  * row lease of a hand-made table in two transactions, without HTTP (baselines §4f). Ratios are of one run; read them, not the rates.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import type { Db } from '../../src/db/types.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -12,6 +13,8 @@ const rounds = option('rounds', 3);
 const agents = option('agents', 100);
 const perAgent = option('messages', 20);
 const consumers = 32;
+const perSecond = 30;
+const seconds = option('seconds', 10);
 const life = lifetime();
 let count = 0;
 
@@ -19,9 +22,10 @@ let count = 0;
 type Cycle = (agent: number, max: number) => Promise<number>;
 
 try {
+  const served = await gatehouse();
   const contenders = [
     { name: 'hand-made table, row lease, two transactions, no HTTP', ...(await handMade()) },
-    { name: 'Gatehouse, take and ack over HTTP', ...(await gatehouse()) },
+    { name: 'Gatehouse, take and ack over HTTP', ...served },
   ];
   for (const max of [1, 10]) {
     const rows = contenders.map(({ name }): Row => ({ name, samples: [] }));
@@ -38,6 +42,11 @@ try {
       contenders[0]!.name,
     );
   }
+  const waited = await served.latencies(perSecond, seconds);
+  console.log(
+    `\nfrom the send to the answered poll of an agent that waits, ${perSecond}/s for ${seconds} s: ` +
+      `p50 ${quantile(waited, 0.5).toFixed(2)} ms, p99 ${quantile(waited, 0.99).toFixed(2)} ms`,
+  );
 } finally {
   await life.end();
 }
@@ -61,7 +70,14 @@ async function drain(cycle: Cycle, max: number): Promise<Sample> {
   return { rate, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) };
 }
 
-async function gatehouse(): Promise<{ fill(): Promise<void>; cycle: Cycle }> {
+interface Served {
+  fill(): Promise<void>;
+  cycle: Cycle;
+  /** Milliseconds from the call of the send to the body of the poll that waited for it. */
+  latencies(perSecond: number, seconds: number): Promise<number[]>;
+}
+
+async function gatehouse(): Promise<Served> {
   const { admin, url, token } = await gateway(life);
   const addresses = Array.from({ length: agents }, (_, i) => `acme/general/joel/a${i}`);
   for (const address of addresses) await admin.announce(address);
@@ -96,6 +112,30 @@ async function gatehouse(): Promise<{ fill(): Promise<void>; cycle: Cycle }> {
       if (items.length === 0) return 0;
       const { acked } = await call('POST', `/inbox/${addresses[agent]}/ack`, { ids: items.map(({ id }) => id) });
       return acked.length;
+    },
+    async latencies(perSecond, seconds) {
+      const [from, to] = addresses as [string, string];
+      const sentAt = new Map<string, number>();
+      const took: number[] = [];
+      const n = perSecond * seconds;
+      const listening = (async () => {
+        while (took.length < n) {
+          const { items } = await call('GET', `/inbox/${to}?wait=5`);
+          const now = performance.now();
+          took.push(...items.map(({ id }) => now - sentAt.get(id)!));
+          if (items.length > 0) await call('POST', `/inbox/${to}/ack`, { ids: items.map(({ id }) => id) });
+        }
+      })();
+      const body = { type: 'text/plain', text: 'x'.repeat(1_000) };
+      const sends: Promise<unknown>[] = [];
+      for (let i = 0; i < n; i++) {
+        const id = `l${count++}`;
+        await sleep(1_000 / perSecond);
+        sentAt.set(id, performance.now());
+        sends.push(call('POST', '/messages', { v: 1, id, kind: 'request', from, to, body }));
+      }
+      await Promise.all([...sends, listening]);
+      return took;
     },
   };
 }
