@@ -11,6 +11,8 @@ const renewEvery = 2_000;
 export class Leases {
   readonly #options: { db: Db; clock: Clock; log: Log };
   readonly #held = new Map<number, Claimed>();
+  /** Held, but not renewed: what became of the try is being recorded. */
+  readonly #ended = new Set<number>();
   #renewing: Promise<void> | undefined;
   #cancel: (() => void) | undefined;
 
@@ -30,10 +32,15 @@ export class Leases {
     return true;
   }
 
-  /** Resolves when nothing changes this lease any more: `item.leaseUntil` is what the row says, if it is still ours. */
-  async drop(item: Claimed): Promise<void> {
-    this.#held.delete(item.id);
+  /** Its try has ended: resolves when no renewal changes this lease any more. It is held until its end is recorded. */
+  async settle(item: Claimed): Promise<void> {
+    this.#ended.add(item.id);
     await this.#renewing;
+  }
+
+  drop(item: Claimed): void {
+    this.#held.delete(item.id);
+    this.#ended.delete(item.id);
     if (this.#held.size > 0) return;
     this.#cancel?.();
     this.#cancel = undefined;
@@ -54,7 +61,9 @@ export class Leases {
     const { db, clock, log } = this.#options;
     const until = clock.now() + leaseMs;
     // What was claimed just now need not be renewed yet.
-    const items = [...this.#held.values()].filter((item) => item.leaseUntil <= until - renewEvery / 2);
+    const items = [...this.#held.values()].filter(
+      (item) => item.leaseUntil <= until - renewEvery / 2 && !this.#ended.has(item.id),
+    );
     if (items.length === 0) return;
     try {
       const renewed = await renewLeases(db, items, until);

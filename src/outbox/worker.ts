@@ -174,15 +174,22 @@ export class Worker {
     const sender = this.#senders.get(item.kind) as Sender;
     const startedAt = clock.now();
     const result = await this.#try(sender, item);
-    await this.#leases.drop(item);
+    await this.#leases.settle(item);
     try {
-      await this.#record(sender, item, startedAt, result);
+      // When the clock jumped over the lease, this process may have claimed the item anew meanwhile: then the first record was of a lease that is gone.
+      let lease: number;
+      do {
+        lease = item.leaseUntil;
+        await this.#record(sender, item, startedAt, result);
+      } while (result.outcome === 'retry' && item.leaseUntil !== lease);
       onOutcome(item.id, result);
     } catch (error) {
       log.error(
         { err: error, item: item.id, kind: item.kind, outcome: result.outcome },
         'the outcome of a try could not be recorded; the item is sent again when its lease ends',
       );
+    } finally {
+      this.#leases.drop(item);
     }
   }
 
