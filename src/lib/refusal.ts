@@ -76,6 +76,18 @@ export const refusals = {
     retryable: false,
   },
 
+  // trust between did:keys (muretai.md "Códigos de error")
+  introduction_invalid: {
+    status: 403,
+    words: 'The introduction does not hold: bad, expired, revoked or spent.',
+    retryable: false,
+  },
+  introducer_unknown: { status: 403, words: 'Who issued the introduction is not trusted here.', retryable: false },
+  query_not_permitted: { status: 403, words: 'The owner does not let you ask that.', retryable: false },
+  connect_refused: { status: 403, words: 'No connection requests are taken here.', retryable: false },
+  no_pending_request: { status: 404, words: 'No request of ours waits for your answer.', retryable: false },
+  already_connected: { status: 409, words: 'You are connected already.', retryable: false },
+
   // the way out
   unreachable: { status: 502, words: 'The other side could not be reached.', retryable: true },
   expired: { status: 410, words: 'It expired before it was delivered.', retryable: false },

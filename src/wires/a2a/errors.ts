@@ -74,6 +74,13 @@ const table: Record<RefusalCode, Row> = {
   exchange_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
   session_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
 
+  introduction_invalid: denied,
+  introducer_unknown: denied,
+  query_not_permitted: denied,
+  connect_refused: denied,
+  no_pending_request: { rpc: GATEWAY, reason: 'NOT_FOUND', rest: 404 },
+  already_connected: { rpc: GATEWAY, reason: 'CONFLICT', rest: 409 },
+
   unreachable: { rpc: GATEWAY, reason: 'UNREACHABLE', rest: 502 },
   expired: { rpc: GATEWAY, reason: 'EXPIRED', rest: 410 },
   internal: { rpc: -32603, reason: 'INTERNAL', status: 500 },
@@ -88,6 +95,7 @@ const own = new Set([
   'UNREACHABLE',
   'EXPIRED',
   'ADDRESS_NOT_FOUND',
+  'NOT_FOUND',
 ]);
 
 /** What to do about a 401 (RFC 9110 §11.6.1, RFC 9421 §5.1). */

@@ -54,6 +54,13 @@ const table: Record<RefusalCode, Row> = {
   exchange_closed: same('conflict', 409),
   session_closed: same('conflict', 409),
 
+  introduction_invalid: same('introduction_invalid', 403),
+  introducer_unknown: same('introducer_unknown', 403),
+  query_not_permitted: same('policy_denied', 403),
+  connect_refused: same('policy_denied', 403),
+  no_pending_request: same('not_found', 404),
+  already_connected: same('conflict', 409),
+
   unreachable: same('unreachable', 502),
   expired: same('expired', 410),
   internal: same('internal_error', 500),
