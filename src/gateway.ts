@@ -70,6 +70,8 @@ import { threadRoutes } from './wires/redsyn/threads.ts';
 import { topicRoutes } from './wires/redsyn/topics.ts';
 import { createWebhookClient } from './wires/redsyn/webhook-client.ts';
 import { webhookRoutes } from './wires/redsyn/webhooks.ts';
+import { renderRefusal as replySlipRefusal } from './wires/replyslip/errors.ts';
+import { replySlipPrefixes, replySlipRoutes } from './wires/replyslip/routes.ts';
 import { wellknownRoutes } from './wires/wellknown.ts';
 
 /** What tests put in the place of the world. */
@@ -309,6 +311,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),
       ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
       ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
+      ...replySlipRoutes({ identify: gates.identify, agentKeys: registry.agentKeys, people, directory }),
       ...remote.routes,
       ...a2aRoutes({
         gates,
@@ -344,6 +347,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       '/a2a': a2aRefusal,
       ...Object.fromEntries(ownerPrefixes.map((prefix) => [prefix, conferRefusal])),
       ...Object.fromEntries(conferPrefixes.map((prefix) => [prefix, conferRefusal])),
+      ...Object.fromEntries(replySlipPrefixes.map((prefix) => [prefix, replySlipRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
     },

@@ -1,6 +1,7 @@
 import type { Db } from '../db/types.ts';
 import type { Sealer } from '../identity/sealing.ts';
 import type { Clock } from '../lib/clock.ts';
+import { AgentKeys } from './agent-keys.ts';
 import { Agents } from './agents.ts';
 import { Entries } from './entries.ts';
 import { Facts } from './facts.ts';
@@ -30,6 +31,7 @@ export interface Registry {
   people: People;
   nodes: Nodes;
   agents: Agents;
+  agentKeys: AgentKeys;
   entries: Entries;
   facts: Facts;
 }
@@ -55,6 +57,7 @@ export function createDirectory(options: DirectoryOptions): Registry {
     people,
     nodes,
     agents: new Agents({ db, clock, keyring, people }),
+    agentKeys: new AgentKeys({ db, clock, directory: lookups }),
     entries: new Entries({ db, clock, keyring }),
     facts: new Facts({ keyring, lookups, authority }),
   };

@@ -1,14 +1,15 @@
 import type { Db } from '../db/types.ts';
 import { Questions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
+import { type KeyRow, keysByHash } from './agent-keys/store.ts';
 import * as agents from './agents/store.ts';
 import { readDid, teamless } from './dids.ts';
 import { holdersByKey } from './keys/store.ts';
-import { namesAuthority } from './names.ts';
+import { isName, namesAuthority } from './names.ts';
 import { keyOfListener, nodeLastServed, nodesByHash } from './nodes/store.ts';
 import { tokenHash } from './nodes.ts';
 import * as people from './people/store.ts';
-import type { Address, Agent, Directory, Member, NodeIdentity, Org } from './types.ts';
+import type { Address, Agent, AgentIdentity, Directory, Member, NodeIdentity, Org } from './types.ts';
 
 const MAX_TOKEN = 512;
 
@@ -29,6 +30,14 @@ export class Lookups implements Directory {
     async (hashes) => {
       const rows = await nodesByHash(this.#db, hashes);
       return new Map(rows.map(({ tokenHash: hash, ...node }): [string, NodeIdentity] => [hash.toString('hex'), node]));
+    },
+    (hash) => hash.toString('hex'),
+  );
+
+  readonly #keys = this.#byKey<Buffer, KeyRow>(
+    async (hashes) => {
+      const rows = await keysByHash(this.#db, hashes);
+      return new Map(rows.map((row) => [row.keyHash.toString('hex'), row]));
     },
     (hash) => hash.toString('hex'),
   );
@@ -74,6 +83,13 @@ export class Lookups implements Directory {
     return token.length > MAX_TOKEN ? null : this.#nodes.submit(tokenHash(token));
   }
 
+  async agentByKey(key: string): Promise<AgentIdentity | null> {
+    const found = key.length > MAX_TOKEN ? null : await this.#keys.submit(tokenHash(key));
+    if (!found) return null;
+    const [agent, member] = await Promise.all([this.agentById(found.agentId), this.member(found.memberId)]);
+    return agent && member && { keyId: found.keyId, agent, member };
+  }
+
   async agentAt(address: Address): Promise<Agent | null> {
     const org = await this.#localHandle(address.org);
     const { team, user, agent } = address;
@@ -85,7 +101,7 @@ export class Lookups implements Directory {
   }
 
   async agentByDid(did: string): Promise<Agent | null> {
-    if (did.startsWith('did:key:')) return this.#agentByKey(did.slice('did:key:'.length));
+    if (did.startsWith('did:key:')) return this.#agentByDidKey(did.slice('did:key:'.length));
     const name = readDid(did);
     if (!name || name.kind === 'instance' || name.authority !== this.#authority) return null;
     const primary = await this.#primaryHandle();
@@ -100,6 +116,10 @@ export class Lookups implements Directory {
 
   agentById(id: string): Promise<Agent | null> {
     return this.#agentsById.submit(id);
+  }
+
+  async agentNamed(orgId: string, name: string): Promise<Agent | null> {
+    return isName(name.toLowerCase()) ? ((await agents.agentNamed(this.#db, orgId, name)) ?? null) : null;
   }
 
   defaultAgent(memberId: string): Promise<Agent | null> {
@@ -123,6 +143,11 @@ export class Lookups implements Directory {
   /** Those that the instance names to strangers (agents.json): they take `anyone`, or an admin lists them. At most 1,000. */
   publicAgents(): Promise<Agent[]> {
     return agents.publicAgents(this.#db, 1_000);
+  }
+
+  /** By address; at most 1,000. */
+  agentsOfOrg(orgId: string): Promise<Agent[]> {
+    return agents.agentsOfOrg(this.#db, { orgId, after: '', limit: 1_000 });
   }
 
   agentsOf(memberId: string): Promise<Agent[]> {
@@ -156,7 +181,7 @@ export class Lookups implements Directory {
     return served ?? (await keyOfListener(this.#db, agentId))?.nodeId ?? null;
   }
 
-  async #agentByKey(key: string): Promise<Agent | null> {
+  async #agentByDidKey(key: string): Promise<Agent | null> {
     const [kind, id] = (await this.#holders.submit(key))?.split(':') ?? [];
     if (id === undefined) return null;
     return kind === 'agent' ? this.agentById(id) : this.defaultAgent(id);

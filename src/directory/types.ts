@@ -40,6 +40,8 @@ export interface Agent extends AgentPolicy {
   personId: string;
   user: string;
   handle: string;
+  /** As its owner writes it: ReplySlip's names keep their case. Else the handle. */
+  name: string;
   /** `org/team/user/agent`. */
   address: string;
   description: string;
@@ -62,6 +64,13 @@ export interface NodeIdentity {
   publicKey: string | null;
   encKey: string | null;
   encSig: string | null;
+}
+
+/** Whom an agent key speaks as, and its owner. It is the agent's own: it decides nothing that is a person's. */
+export interface AgentIdentity {
+  keyId: string;
+  agent: Agent;
+  member: Member;
 }
 
 export interface Presence {
@@ -116,11 +125,18 @@ export interface Address {
 export interface Directory {
   /** The node of a bearer token, or null when the token is unknown or revoked. */
   nodeByToken(token: string): Promise<NodeIdentity | null>;
+  /** The agent of an `rsk_` key, or null when the key is unknown or revoked. */
+  agentByKey(key: string): Promise<AgentIdentity | null>;
   /** The local agent at `org/team/user/agent` (org: a local handle, or the instance's domain as alias of the primary org), or null. */
   agentAt(address: Address): Promise<Agent | null>;
   /** The local agent or owner that a DID of this instance names (both name the default agent: design §3), or null. */
   agentByDid(did: string): Promise<Agent | null>;
   agentById(id: string): Promise<Agent | null>;
+  /**
+   * The agent that goes by a name in an org, whatever the case (ReplySlip): the one that was given it as a name, else the only one with that handle.
+   * Null when there is none, and when several share the handle.
+   */
+  agentNamed(orgId: string, name: string): Promise<Agent | null>;
   /** The owner's default agent: the one she marked, else her first; null when she has none. */
   defaultAgent(memberId: string): Promise<Agent | null>;
   member(memberId: string): Promise<Member | null>;

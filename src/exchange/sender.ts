@@ -1,4 +1,4 @@
-import type { Agent, Member, NodeIdentity } from '../directory/types.ts';
+import type { Agent, AgentIdentity, Member, NodeIdentity } from '../directory/types.ts';
 
 /** The wires. For logs and metrics: no gate may ask which wire a message came by. */
 export type WireName = 'redsyn' | 'a2a' | 'confer' | 'muretai' | 'replyslip' | 'mcp' | 'federation';
@@ -7,6 +7,8 @@ export type WireName = 'redsyn' | 'a2a' | 'confer' | 'muretai' | 'replyslip' | '
 export type Principal =
   /** A node token of this instance. */
   | { kind: 'node'; node: NodeIdentity }
+  /** An agent's own key: it acts as that agent, and decides nothing that is its owner's to decide. */
+  | ({ kind: 'agent' } & AgentIdentity)
   /** A foreign DID, by RFC 9421: `did` is the signer (an owner or an instance), `domain` its authority. */
   | { kind: 'signer'; did: string; domain: string; keyId: string; isInstance: boolean }
   /** A did:key by a muretai envelope. */

@@ -196,6 +196,7 @@ export interface TaskRow {
   thread: string;
   asker: string;
   askerDid: string | null;
+  asker_addr: string;
   asked_agent: string | null;
   asked_addr: string;
   state: ExchangeState;
@@ -206,7 +207,7 @@ export interface TaskRow {
 
 export async function exchangeById(db: Queryable, id: string): Promise<TaskRow | null> {
   const { rows } = await db.query<TaskRow>(
-    `select e.id, e.asker_thread as thread, e.asker, p.did as "askerDid", e.asked_agent, e.asked_addr, e.state, e.reason,
+    `select e.id, e.asker_thread as thread, e.asker, p.did as "askerDid", e.asker_addr, e.asked_agent, e.asked_addr, e.state, e.reason,
         e.created_at, e.updated_at
       from exchanges e left join peers p on e.asker = 'p:' || p.id where e.id = $1`,
     [id],

@@ -1,4 +1,5 @@
 import type { Db } from '../db/types.ts';
+import { withoutSession } from '../directory/names.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import type { Envelope } from './message.ts';
 import { exchangeById, type MessageRow, type TaskRow } from './store.ts';
@@ -70,6 +71,8 @@ function maySee(row: TaskRow, viewer: Viewer): boolean {
   switch (viewer.kind) {
     case 'member':
       return viewer.memberIds.some((id) => row.asker === `m:${id}`);
+    case 'agent':
+      return row.asker === `m:${viewer.memberId}` && withoutSession(row.asker_addr) === viewer.address;
     case 'peer':
       return row.askerDid !== null && (above(row.askerDid, viewer.did) || above(viewer.did, row.askerDid));
     case 'anonymous':

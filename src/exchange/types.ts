@@ -36,6 +36,8 @@ export interface Accepted {
 export type Viewer =
   /** A person of this instance, with every membership. */
   | { kind: 'member'; memberIds: string[] }
+  /** One agent of this instance, by its own key: what it asked itself. */
+  | { kind: 'agent'; memberId: string; address: string }
   /** A foreign DID. It sees what itself, a DID beneath it (`did:`) or the DID above it asked. */
   | { kind: 'peer'; did: string }
   /** Whoever knows the unguessable id of a task that an anonymous caller opened. */

@@ -1,6 +1,6 @@
 import { addressOfDid, agentDid, ownerDid, readDid } from '../directory/dids.ts';
-import { formatAddress, namesAuthority, readAddress, readTopic } from '../directory/names.ts';
-import type { Address, Agent, Member, NodeIdentity } from '../directory/types.ts';
+import { formatAddress, namesAuthority, readAddress, readTopic, type Seat } from '../directory/names.ts';
+import type { Address, Agent, AgentIdentity, Member, NodeIdentity } from '../directory/types.ts';
 import type { Principal } from '../exchange/sender.ts';
 import type { Link } from '../federation/types.ts';
 import { isAtOrBelow, parseDid } from '../identity/did.ts';
@@ -17,6 +17,8 @@ export async function placeSender(facts: Arrived & Called, tools: Tools): Promis
   switch (principal.kind) {
     case 'node':
       return ownAgent(principal.node, facts, tools);
+    case 'agent':
+      return itself(principal, facts, tools);
     case 'signer':
       if (facts.column === 'event' && principal.isInstance) return topicKeeper(principal, facts, tools);
       return speaker(principal, facts, tools);
@@ -38,12 +40,32 @@ async function ownAgent(node: NodeIdentity, { inbound }: Arrived, tools: Tools):
     const address = agent?.address ?? `${member.org}/agents/${member.handle}/agent`;
     return local({ kind: 'local', member, agent, address }, tools);
   }
-  const agent = from.startsWith('did:') ? await directory.agentByDid(from) : await agentNamed(from, member, tools);
+  const agent = from.startsWith('did:')
+    ? await directory.agentByDid(from)
+    : await agentNamed(from, await seatOf(from, member, tools), tools);
   if (agent instanceof Refusal) return agent;
   const owner = node.members.find(({ id }) => id === agent?.memberId);
   // Somebody else's agent and none at all are one answer.
   if (!agent || !owner) return mismatch('`from` must be one of your own announced agents.');
   return local({ kind: 'local', member: owner, agent, address: agent.address + sessionOf(from) }, tools);
+}
+
+/** An agent key speaks as its agent alone: nobody else's name, and no other agent's of its owner. */
+async function itself(
+  { agent, member }: AgentIdentity,
+  { inbound }: Arrived,
+  tools: Tools,
+): Promise<PlacedSender | Refusal> {
+  const from = inbound.envelope?.from ?? '';
+  const named =
+    from === ''
+      ? agent
+      : from.startsWith('did:')
+        ? await tools.directory.agentByDid(from)
+        : await agentNamed(from, agent, tools);
+  if (named instanceof Refusal) return named;
+  if (named?.id !== agent.id) return mismatch('`from` must be the agent of this key.');
+  return local({ kind: 'local', member, agent, address: agent.address + sessionOf(from) }, tools);
 }
 
 /** "La respuesta vuelve a esa sesión": the sender's own session stays with its address. */
@@ -52,9 +74,11 @@ function sessionOf(from: string): string {
 }
 
 /** A short form is read from the seat of the person's default agent (REDSYN "Direcciones"). */
-async function agentNamed(from: string, member: Member, { directory }: Tools): Promise<Agent | null | Refusal> {
-  const isShort = from.split('/').length < 4;
-  const seat = isShort ? await directory.defaultAgent(member.id) : null;
+async function seatOf(from: string, member: Member, { directory }: Tools): Promise<Seat | null> {
+  return from.split('/').length < 4 ? directory.defaultAgent(member.id) : null;
+}
+
+async function agentNamed(from: string, seat: Seat | null, { directory }: Tools): Promise<Agent | null | Refusal> {
   const address = readAddress(from, { field: 'from', ...(seat && { seat }) });
   return address instanceof Refusal ? address : directory.agentAt({ ...address, session: null });
 }

@@ -25,6 +25,7 @@ export function agent(over: Partial<Agent> = {}): Agent {
     personId: 'person-1',
     user,
     handle,
+    name: handle,
     address: `${org}/${team}/${user}/${handle}`,
     description: 'Closes the books.',
     adapter: '',

@@ -51,6 +51,7 @@ function agent(org: 'acme' | 'sales', team: string, user: string, handle: string
     personId: `person-${user}`,
     user,
     handle,
+    name: handle,
     address: `${org}/${team}/${user}/${handle}`,
     description: '',
     adapter: '',

@@ -6,7 +6,8 @@ interface AgentRow extends Omit<Agent, 'profile' | 'address'> {
 }
 
 const columns = `a.id, a.org_id as "orgId", o.handle as org, o.is_primary as "orgIsPrimary", a.team_id as "teamId", t.handle as team,
-  a.member_id as "memberId", m.person_id as "personId", m.handle as "user", a.handle, a.description, a.adapter, a.profile, a.allow,
+  a.member_id as "memberId", m.person_id as "personId", m.handle as "user", a.handle,
+  coalesce(a.display_name, a.handle) as name, a.description, a.adapter, a.profile, a.allow,
   a.trust, a.signed_only as "signedOnly", a.encrypted_only as "encryptedOnly", a.is_default as "isDefault",
   a.is_front_desk as "isFrontDesk", a.is_listed as "isListed"`;
 
@@ -49,6 +50,20 @@ export async function agentsById(db: Queryable, ids: readonly string[]): Promise
   const sql = `select ${columns} from agents a ${joins} where a.id = any($1::text[])`;
   const { rows } = await db.query<AgentRow>(sql, [ids], { prepare: true });
   return rows.map(toAgent);
+}
+
+/**
+ * The agent that goes by a name in an org, whatever the case: the one that was given it as a name, else the only one with that handle. None when
+ * several share the handle.
+ */
+export async function agentNamed(db: Queryable, orgId: string, name: string): Promise<Agent | undefined> {
+  const sql = `select ${columns}, a.display_name is not null as named from agents a ${joins} where a.org_id = $1 and a.handle = $2
+    order by a.display_name is null limit 2`;
+  const { rows } = await db.query<AgentRow & { named: boolean }>(sql, [orgId, name.toLowerCase()]);
+  const [first] = rows;
+  if (!first || (rows.length > 1 && !first.named)) return undefined;
+  const { named: _named, ...row } = first;
+  return toAgent(row);
 }
 
 /** Each member's marked agent, or her first. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { a2aBodyType } from '../a2a-body.ts';
-import type { Cancels } from '../cancel/index.ts';
+import type { Canceler, Cancels } from '../cancel/index.ts';
 import type { Envelope } from '../message.ts';
 import { readTask } from '../tasks.ts';
 import { finalStates, type TaskView, type Viewer } from '../types.ts';
@@ -71,7 +71,8 @@ export class Tasks {
     notifier.wake(row.wakes);
     if (row.outcome === 'ended') return ended();
     if (row.outcome === 'elsewhere' && viewer.kind !== 'anonymous') {
-      const done = await cancels.cancel(viewer, names.request_id);
+      const by: Canceler = viewer.kind === 'agent' ? { kind: 'member', memberIds: [viewer.memberId] } : viewer;
+      const done = await cancels.cancel(by, names.request_id);
       if (done instanceof Refusal) return done;
     }
     return readTask(db, exchangeId, viewer);

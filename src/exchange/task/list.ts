@@ -45,7 +45,8 @@ export async function listTasks(db: Db, viewer: Viewer, q: ListQuery): Promise<L
   if (after instanceof Refusal) return after;
   const askers = await askersOf(db, viewer, q);
   if (askers.length === 0) return { tasks: [], nextPageToken: '', totalSize: 0 };
-  const filter = { askers, thread: q.thread, state: q.state, since: q.since, agentId: q.agentId };
+  const askerAddr = viewer.kind === 'agent' ? viewer.address : null;
+  const filter = { askers, askerAddr, thread: q.thread, state: q.state, since: q.since, agentId: q.agentId };
   const [totalSize, rows] = await Promise.all([
     store.countTasks(db, filter),
     store.listTasks(db, filter, after, q.pageSize + 1),
@@ -94,6 +95,8 @@ async function askersOf(db: Db, viewer: Viewer, { thread, owner }: ListQuery): P
   switch (viewer.kind) {
     case 'member':
       return viewer.memberIds.map((id) => `m:${id}`);
+    case 'agent':
+      return [`m:${viewer.memberId}`];
     case 'peer':
       return store.peersAround(db, { did: viewer.did, ...namesAbove(viewer.did) });
     case 'anonymous': {

@@ -17,6 +17,8 @@ export interface ListedRow {
 export interface ListFilter {
   /** `asker` values: those who look. */
   askers: readonly string[];
+  /** Of these only what this agent asked: its address, without session. */
+  askerAddr: string | null;
   thread: string | null;
   state: ExchangeState | null;
   /** Milliseconds, inclusive. */
@@ -27,9 +29,10 @@ export interface ListFilter {
 // An index in the order of the list would have to be written by every answer; counting reads as many rows as sorting does.
 const matching = `from exchanges e
   where e.asker = any ($1) and ($2::text is null or e.asker_thread = $2) and ($3::text is null or e.state = $3)
-    and ($4::bigint is null or e.updated_at >= $4) and ($5::text is null or e.asked_agent = $5)`;
+    and ($4::bigint is null or e.updated_at >= $4) and ($5::text is null or e.asked_agent = $5)
+    and ($6::text is null or split_part(e.asker_addr, '#', 1) = $6)`;
 
-const filterValues = (q: ListFilter): unknown[] => [q.askers, q.thread, q.state, q.since, q.agentId];
+const filterValues = (q: ListFilter): unknown[] => [q.askers, q.thread, q.state, q.since, q.agentId, q.askerAddr];
 
 export async function countTasks(db: Queryable, q: ListFilter): Promise<number> {
   const { rows } = await db.query<{ n: number }>(`select count(*) as n ${matching}`, filterValues(q));
@@ -45,8 +48,8 @@ export async function listTasks(
 ): Promise<ListedRow[]> {
   const { rows } = await db.query<ListedRow>(
     `select e.id, e.asker_thread as thread, e.asked_agent, e.asked_addr, e.state, e.reason, e.created_at, e.updated_at ${matching}
-        and ($6::bigint is null or (e.updated_at, e.id collate "C") < ($6, $7::text collate "C"))
-      order by e.updated_at desc, e.id collate "C" desc limit $8`,
+        and ($7::bigint is null or (e.updated_at, e.id collate "C") < ($7, $8::text collate "C"))
+      order by e.updated_at desc, e.id collate "C" desc limit $9`,
     [...filterValues(q), after?.updatedAt ?? null, after?.id ?? null, limit],
   );
   return rows;

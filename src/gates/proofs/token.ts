@@ -12,7 +12,13 @@ export function claimToken(token: string): Claim {
   return { kind: 'token', name: `token ${sha256Hex(token)}`, token };
 }
 
+/** The prefix says what kind of token it is (design §7), so that each is looked up in one place only. */
 export async function proveToken(token: string, { directory }: Tools): Promise<Called | Refusal> {
+  if (token.startsWith('rsk_')) {
+    const identity = await directory.agentByKey(token);
+    if (!identity) return refuse('unauthenticated', 'That agent key is not known here, or it was revoked.');
+    return { principal: { kind: 'agent', ...identity }, proof: null };
+  }
   const node = await directory.nodeByToken(token);
   if (!node) return refuse('unauthenticated', 'That token is not known here: it was revoked, or belongs elsewhere.');
   return { principal: { kind: 'node', node }, proof: null };

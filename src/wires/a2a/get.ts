@@ -56,6 +56,8 @@ function viewerOf(principal: Principal): Viewer {
   switch (principal.kind) {
     case 'node':
       return { kind: 'member', memberIds: principal.node.members.map((member) => member.id) };
+    case 'agent':
+      return { kind: 'agent', memberId: principal.member.id, address: principal.agent.address };
     case 'signer':
     case 'did-key':
       return { kind: 'peer', did: principal.did };

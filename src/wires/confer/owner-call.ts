@@ -33,6 +33,9 @@ export function ownerCall(deps: OwnerCallDeps, handler: (call: OwnerCall) => Pro
       idempotent: false,
     });
     if (principal instanceof Refusal) return errorResponse(principal);
+    if (principal.kind === 'agent') {
+      return errorResponse(refuse('forbidden', 'An agent key may not do that: it takes the token of its owner.'));
+    }
     if (principal.kind !== 'node') {
       return errorResponse(refuse('unauthenticated', "This call takes the bearer token of the owner's node."));
     }

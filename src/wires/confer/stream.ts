@@ -58,6 +58,8 @@ function viewerOf(principal: Principal): Viewer | null {
   switch (principal.kind) {
     case 'node':
       return { kind: 'member', memberIds: principal.node.members.map(({ id }) => id) };
+    case 'agent':
+      return { kind: 'agent', memberId: principal.member.id, address: principal.agent.address };
     case 'signer':
     case 'did-key':
       return { kind: 'peer', did: principal.did };

@@ -60,6 +60,9 @@ export function call<B>(
       idempotent: false,
     });
     if (principal instanceof Refusal) return errorResponse(principal, asked);
+    if (principal.kind === 'agent') {
+      return errorResponse(refuse('forbidden', 'An agent key may not do that: it takes the token of a node.'), asked);
+    }
     if (principal.kind !== 'node') {
       return errorResponse(refuse('unauthenticated', 'This call takes the bearer token of a node.'), asked);
     }
