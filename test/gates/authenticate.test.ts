@@ -33,9 +33,11 @@ async function refusedEarly(http: Awaited<ReturnType<typeof signed>>, expected: 
   return outcome;
 }
 
-test('a node token is its node; a signature is its signer, an owner or an instance', async () => {
+test('a node token is its node; an agent key its agent; a signature is its signer, an owner or an instance', async () => {
   const node = await world.gates.identify(call(bearer('ghn_joel')));
   assert.ok(!(node instanceof Refusal) && node.kind === 'node' && node.node.nodeId === 'n-joel');
+  const agent = await world.gates.identify(call(bearer('rsk_reviewer')));
+  assert.ok(!(agent instanceof Refusal) && agent.kind === 'agent' && agent.agent.id === 'a-joel-reviewer');
   const bob = await world.gates.identify(call(await signed(world, { method: 'GET', target: '/a2a/v1/tasks?x=1' })));
   assert.deepEqual(bob, {
     kind: 'signer',

@@ -216,6 +216,11 @@ export class World {
         this.asked.push('nodeByToken');
         return this.nodes.get(token) ?? null;
       },
+      agentByKey: async (key) => {
+        this.asked.push('agentByKey');
+        const found = this.agents.find(({ handle }) => key === `rsk_${handle}`);
+        return found ? { keyId: `k-${found.handle}`, agent: found, member: member(found.org, found.user) } : null;
+      },
       agentAt: async (address) => {
         this.asked.push('agentAt');
         return find(address);
