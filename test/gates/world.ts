@@ -219,7 +219,9 @@ export class World {
       agentByKey: async (key) => {
         this.asked.push('agentByKey');
         const found = this.agents.find(({ handle }) => key === `rsk_${handle}`);
-        return found ? { keyId: `k-${found.handle}`, agent: found, member: member(found.org, found.user) } : null;
+        return found
+          ? { keyId: `k-${found.handle}`, agent: found, member: member(found.org as 'acme', found.user) }
+          : null;
       },
       agentAt: async (address) => {
         this.asked.push('agentAt');
