@@ -19,6 +19,7 @@ as $$
 declare
   v_destinations text[];
   v_ids bigint[];
+  v_leases bigint[];
 begin
   -- Claims take turns, so that what is under way to a destination is counted right. A claim is one short statement.
   perform pg_advisory_xact_lock(7184302912);
@@ -38,8 +39,8 @@ begin
     ) x;
   end if;
 
-  select array_agg(x.id) into v_ids from (
-    select r.id
+  select array_agg(x.id), array_agg(x.lease_until) into v_ids, v_leases from (
+    select r.id, r.lease_until
       from unnest(v_destinations) as d(destination)
       left join circuits c on c.destination = d.destination
       cross join lateral (
@@ -50,7 +51,7 @@ begin
         ) b
       ) busy
       cross join lateral (
-        select w.id, busy.n + row_number() over (order by w.due_at, w.id) as rank
+        select w.id, w.lease_until, busy.n + row_number() over (order by w.due_at, w.id) as rank
           from (
             select o.id, o.lane, o.kind, o.lease_until, o.expires_at, o.due_at from outbox o
               where (o.destination, o.due_at) >= (d.destination, 0::bigint) and (o.destination, o.due_at) <= (d.destination, now_ms)
@@ -67,7 +68,9 @@ begin
 
   return query
     with held as materialized (
-      select o.id from outbox o where o.id = any (v_ids) for update of o skip locked
+      -- A row that was put back meanwhile has another lease than was seen, and its destination may have been found down.
+      select o.id from unnest(v_ids, v_leases) as seen(id, lease_until)
+        join outbox o on o.id = seen.id and o.lease_until = seen.lease_until for update of o skip locked
     )
     update outbox o set lease_until = p_lease_until, attempts = o.attempts + 1
       from held h where o.id = h.id and o.id = any (v_ids)
