@@ -39,6 +39,11 @@ import { every } from './lib/loop.ts';
 import { Refusal } from './lib/refusal.ts';
 import { createMailbox } from './mailbox/index.ts';
 import { Pusher } from './mailbox/push/pusher.ts';
+import { Usage } from './model/budget/index.ts';
+import { ModelAgents } from './model/index.ts';
+import { Knowledge } from './model/knowledge/index.ts';
+import { Memory } from './model/memory/index.ts';
+import { ModelSettings } from './model/settings/index.ts';
 import { createOutbox } from './outbox/index.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
@@ -50,6 +55,8 @@ import { ConferClient } from './wires/confer/client.ts';
 import { consultRoutes } from './wires/confer/consult.ts';
 import { renderRefusal as conferRefusal } from './wires/confer/errors.ts';
 import { ownerPrefixes, ownerRoutes } from './wires/confer/owner.ts';
+import { ownerKnowledgeRoutes } from './wires/confer/owner-knowledge.ts';
+import { ownerModelRoutes } from './wires/confer/owner-model.ts';
 import { conferPrefixes, conferRoutes } from './wires/confer/routes.ts';
 import { renderRefusal as federationRefusal } from './wires/federation/errors.ts';
 import { federationRoutes } from './wires/federation/routes.ts';
@@ -266,6 +273,29 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     log: named(log, 'a2a'),
   });
 
+  const models = new ModelSettings({ db, clock, sealer, directory, checkUrl });
+  const knowledge = new Knowledge({ db, clock });
+  const memory = new Memory({ db, clock });
+  const usage = new Usage({ db, clock });
+  const modelAgents = new ModelAgents({
+    db,
+    notifier,
+    clock,
+    log: named(log, 'model'),
+    fetch,
+    directory,
+    mailbox,
+    admit: gates.admit,
+    exchange,
+    signer: async (agent) => (await keyring.signer(keyring.agent(agent))).pair,
+    authority,
+    settings: models,
+    knowledge,
+    memory,
+    usage,
+    budget: { mayBegin: async () => true, spend: async () => undefined },
+  });
+
   const migrations = await readMigrations();
   const finder = directory;
   const redsyn = { identify: gates.identify, directory, registry };
@@ -308,6 +338,13 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         },
         now: () => clock.now(),
       }),
+      ...ownerModelRoutes({
+        identify: gates.identify,
+        models,
+        usage,
+        agentId: async (address) => (await directory.agentAt(address))?.id ?? null,
+      }),
+      ...ownerKnowledgeRoutes({ identify: gates.identify, knowledge, memory }),
       ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),
       ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
       ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
@@ -403,6 +440,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   await outbox.tryAll();
   mailbox.start();
   pusher.start();
+  modelAgents.start();
   purge.start();
   overdue.start();
 
@@ -419,6 +457,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         tasks.close();
         exchange.endWaits();
         const steps: Array<() => Promise<unknown>> = [
+          () => modelAgents.stop(),
           () => mailbox.drain(),
           () => closed,
           () => exchange.drain(),

@@ -17,6 +17,7 @@ const rows: Readonly<Record<string, number>> = {
   federation: 4,
   exchange: 5,
   gates: 6,
+  model: 6.5,
   wires: 7,
   console: 7,
   wellknown: 7,
@@ -114,6 +115,11 @@ it('packages are imported only where they belong', () => {
 it('only the gates make an Admitted', () => {
   const makers = sources.filter((file) => /\bmarkAdmitted\b/.test(readFileSync(file, 'utf8')));
   assert.deepEqual(makers.sort(), ['src/exchange/admitted.ts', 'src/gates/index.ts']);
+});
+
+it('only the model speaks as an agent that lives here', () => {
+  const speakers = sources.filter((file) => /\bresident\s*[:=]/.test(withoutComments(readFileSync(file, 'utf8'))));
+  assert.deepEqual(speakers, ['src/model/answer.ts']);
 });
 
 it('no gate asks which wire a message came by', () => {

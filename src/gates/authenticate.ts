@@ -10,7 +10,9 @@ import { unauthenticated } from './unseen.ts';
  * could have added it to another's request. `Authorization: Capability …` is no proof of who calls.
  */
 export const claim: Gate<Arrived, Claimed> = async ({ inbound, column }, tools) => {
-  const { request } = inbound;
+  const { request, resident } = inbound;
+  if (resident)
+    return column === 'answer' ? { claim: { kind: 'resident', node: resident } } : unauthenticated(tools.self);
   const authorization = request.headers.get('authorization');
   const token = bearerToken(authorization);
   if (isSigned(request)) {
@@ -37,6 +39,7 @@ export const claim: Gate<Arrived, Claimed> = async ({ inbound, column }, tools) 
 export const prove: Gate<Arrived & Claimed, Called> = async (facts, tools) => {
   const { claim, inbound } = facts;
   if (claim.kind === 'none') return { principal: { kind: 'anonymous' }, proof: null };
+  if (claim.kind === 'resident') return { principal: { kind: 'node', node: claim.node }, proof: null };
   const called =
     claim.kind === 'token'
       ? await proveToken(claim.token, tools)

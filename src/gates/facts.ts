@@ -1,5 +1,5 @@
 import type { Topic } from '../directory/names.ts';
-import type { Agent, Directory, Org } from '../directory/types.ts';
+import type { Agent, Directory, NodeIdentity, Org } from '../directory/types.ts';
 import type { Admission } from '../exchange/admitted.ts';
 import type { ExchangeLookups, ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
@@ -27,6 +27,8 @@ export interface Arrived {
 export type Claim =
   | { kind: 'token'; name: string; token: string }
   | { kind: 'signature'; name: string; domain: string; signature: SignatureClaim }
+  /** An agent of this process itself. */
+  | { kind: 'resident'; node: NodeIdentity }
   | { kind: 'none' };
 
 export interface Claimed {

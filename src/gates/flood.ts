@@ -6,6 +6,7 @@ import type { Arrived, Called, Claimed, Gate, Tools } from './facts.ts';
  * it is no stranger, and a bad one counts when it failed (`noteFailure`).
  */
 export const floodByAddress: Gate<Arrived, object> = async ({ inbound }, { flood, rates }) => {
+  if (inbound.resident) return {};
   if (/^bearer /i.test(inbound.request.headers.get('authorization') ?? '')) return {};
   const key = `address ${neighbourhood(inbound.request.ip)}`;
   flood.windows.add(key);
@@ -18,7 +19,7 @@ export const floodByAddress: Gate<Arrived, object> = async ({ inbound }, { flood
  * proved itself lately passes even beside a stranger at the same address.
  */
 export const floodByClaim: Gate<Arrived & Claimed, object> = async ({ inbound, column, claim }, { flood, rates }) => {
-  if (claim.kind === 'none') return {};
+  if (claim.kind === 'none' || claim.kind === 'resident') return {};
   if (claim.kind === 'signature' && flood.windows.count(domainKey(column, claim.domain)) >= rates.peer)
     return tooMuch(flood);
   const limit = claim.kind === 'token' ? rates.ip : rates.peer;
@@ -33,7 +34,7 @@ export const floodByClaim: Gate<Arrived & Claimed, object> = async ({ inbound, c
 export const floodByDomain: Gate<Arrived & Claimed & Called, object> = async (facts, tools) => {
   const { flood, rates } = tools;
   const { claim, principal, column } = facts;
-  if (claim.kind !== 'none') flood.proven.set(claim.name, true);
+  if (claim.kind === 'token' || claim.kind === 'signature') flood.proven.set(claim.name, true);
   if (principal.kind !== 'signer') return {};
   return (await countDomain(domainKey(column, principal.domain), rates.peer, tools)) ?? {};
 };
@@ -56,7 +57,7 @@ async function countDomain(key: string, limit: number, { flood, store }: Tools):
 
 /** A proof did not hold: it counts against the address that sent it. */
 export function noteFailure({ inbound, claim }: Arrived & Claimed, { flood }: Tools): void {
-  if (claim.kind === 'none') return;
+  if (claim.kind === 'none' || claim.kind === 'resident') return;
   flood.windows.add(failureKey(inbound.request.ip, claim));
   if (claim.kind === 'token') flood.windows.add(`address ${neighbourhood(inbound.request.ip)}`);
 }
@@ -69,7 +70,7 @@ function domainKey(column: Arrived['column'], domain: string): string {
   return `domain ${column === 'read' || column === 'instance' ? column : 'message'} ${domain}`;
 }
 
-function failureKey(ip: string, claim: Exclude<Claimed['claim'], { kind: 'none' }>): string {
+function failureKey(ip: string, claim: Exclude<Claimed['claim'], { kind: 'none' | 'resident' }>): string {
   return `failed ${neighbourhood(ip)} ${claim.kind === 'token' ? '' : claim.domain}`;
 }
 

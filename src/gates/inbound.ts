@@ -1,4 +1,4 @@
-import type { Agent } from '../directory/types.ts';
+import type { Agent, NodeIdentity } from '../directory/types.ts';
 import type { Envelope } from '../exchange/message.ts';
 import type { WireName } from '../exchange/sender.ts';
 import type { HttpRequest } from '../lib/http.ts';
@@ -45,6 +45,11 @@ export interface Inbound {
   namesNoRequest?: boolean;
   /** Answers to a foreign asker leave by this outbox kind, which needs `ref` beside the message. Without: as envelopes to its gateway. */
   answersBy?: { kind: string; ref: string };
+  /**
+   * An agent that runs in this very process answers (src/model): who it speaks as, and the key that it signs with. No caller can say so: nothing of a
+   * request is read into it, and only src/model sets it (test/house.test.ts). Counts for answers alone.
+   */
+  resident?: NodeIdentity;
   /** How answers reach the asker: put into its inbox (here, or at its own gateway), or it polls a task. */
   answers: 'inbox' | 'poll';
   /** Whether a repeat of the id gives the first result (design §5: REDSYN always; plain A2A only when asked). */

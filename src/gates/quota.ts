@@ -21,7 +21,11 @@ export const quota: Gate<Arrived & Placed & Consented, Counted> = async (
   const { zip } = inbound;
   return {
     expiresAt: now + ttl * 1000,
-    quota: payer === null ? null : { orgId: payer, limit: plan.messagesPerDay },
+    // What a model says in between is the gateway's own doing: a stream of words does not use up the day of its org.
+    quota:
+      payer === null || (inbound.resident && envelope.kind === 'progress')
+        ? null
+        : { orgId: payer, limit: plan.messagesPerDay },
     files: zip
       ? {
           zip,

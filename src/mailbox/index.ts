@@ -36,6 +36,11 @@ export interface Mailbox {
   /** What a take would find, without lease, attempt or heartbeat. */
   peek(options: Pick<TakeOptions, 'agentId' | 'nodeId' | 'max' | 'replyTo'>): Promise<Delivered[]>;
   /**
+   * Prolongs a lease to `leaseMs` from now, for a taker that is still at work. False: the message was answered, ended, or taken by somebody else since.
+   * Else the new end, which is part of the lease from now on.
+   */
+  extend(lease: Lease, leaseMs: number): Promise<number | false>;
+  /**
    * Ends what `nodeId` took, and nobody else took since: an ack that comes after the lease ended still counts then. Answers the ids that
    * were acked just now; a repeat answers none and changes nothing.
    */
@@ -106,6 +111,10 @@ export function createMailbox(options: MailboxOptions): Mailbox {
       const acked = await store.ack(ack);
       if (acked.length > 0) room.freed(ack.agentId);
       return acked;
+    },
+    async extend(lease, leaseMs) {
+      const until = clock.now() + clamp(leaseMs, 1_000, longestLeaseMs);
+      return (await store.extend(lease, until)) && until;
     },
     release,
     start: () => sweeping.start(),

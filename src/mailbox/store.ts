@@ -93,6 +93,8 @@ export interface MailboxStore {
   peek(query: Omit<TakeQuery, 'leaseMs'>): Promise<Delivered[]>;
   /** The message ids that were acked just now, of those that `nodeId` took and nobody else took since. */
   ack(ack: { agentId: string; nodeId: string; ids: readonly string[] }): Promise<string[]>;
+  /** Whether the lease was still there, and now ends at `until`. */
+  extend(lease: Lease, until: number): Promise<boolean>;
   /** The agents whose mailboxes got something back. */
   release(leases: readonly Lease[]): Promise<string[]>;
   drain(): Promise<void>;
@@ -113,6 +115,7 @@ export function mailboxStore(db: Db, now: () => number): MailboxStore {
     take: (query) => takes.submit(query),
     peek: (query) => peek(db, query, now()),
     ack: (ack) => (ack.ids.length === 0 ? Promise.resolve([]) : acks.submit(ack)),
+    extend: (lease, until) => extend(db, lease, until),
     release: (leases) => release(db, leases),
     async drain() {
       await Promise.all([takes.drain(), acks.drain()]);
@@ -174,6 +177,15 @@ async function ackAll(
   const acked = batch.map((): string[] => []);
   for (const row of rows) acked[row.i]?.push(row.message_id);
   return acked;
+}
+
+/** `attempts` tells one take from the next by the same node. */
+async function extend(db: Queryable, lease: Lease, until: number): Promise<boolean> {
+  // The tenth take ends the delivery with its lease (fn_take.sql), so both move.
+  const sql = `update deliveries set lease_until = $4, expires_at = case when attempts >= 10 then greatest(expires_at, $4) else expires_at end
+    where id = $1 and lease_node = $2 and attempts = $3`;
+  const { rowCount } = await db.query(sql, [lease.deliveryId, lease.nodeId, lease.attempts, until]);
+  return rowCount > 0;
 }
 
 async function release(db: Queryable, leases: readonly Lease[]): Promise<string[]> {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { EventStream } from '../../src/lib/event-stream.ts';
 import { zipFault } from '../../src/lib/zip.ts';
 import { storedZip } from '../../src/lib/zip-write.ts';
 import { answerOf, answersOf } from '../../src/wires/a2a/remote/answers.ts';
 import { readCard } from '../../src/wires/a2a/remote/card.ts';
 import { after, readEvent, readTaskNow, type TaskNow, unwrapData } from '../../src/wires/a2a/remote/form.ts';
-import { EventStream } from '../../src/wires/a2a/remote/sse.ts';
 
 const json = fc.jsonValue({ maxDepth: 5 });
 

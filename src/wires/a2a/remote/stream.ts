@@ -1,3 +1,4 @@
+import { EventStream } from '../../../lib/event-stream.ts';
 import { FetchRefused, type FetchResult } from '../../../lib/fetch-types.ts';
 import { readJson } from '../../../lib/json.ts';
 import { Refusal } from '../../../lib/refusal.ts';
@@ -8,7 +9,6 @@ import { answersOf } from './answers.ts';
 import { callRemote, type Endpoint, readRemote, readRemoteJson } from './calls.ts';
 import { after, type RemoteEvent, type TaskNow } from './form.ts';
 import { isOutcome, type RemoteOptions, tell } from './options.ts';
-import { EventStream } from './sse.ts';
 
 /** Streams that one process holds open, in all and to one server, which is given 16 connections (src/lib/fetch.ts); past that, tasks are polled. */
 const mostStreams = 1_000;

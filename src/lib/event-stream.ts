@@ -1,7 +1,7 @@
 /** More than this without the end of an event is no stream of events. */
 const maxEvent = 8 * 1024 * 1024;
 
-/** Reads `text/event-stream` (WHATWG HTML §9.2.6) as it comes, as far as A2A uses it: the data of each event. */
+/** Reads `text/event-stream` (WHATWG HTML §9.2.6) as it comes, as far as A2A and the APIs of models use it: the data of each event. */
 export class EventStream {
   readonly #onData: (data: string) => void;
   readonly #decoder = new TextDecoder();

@@ -1,0 +1,64 @@
+import type { Queryable } from '../../db/types.ts';
+
+/** What a turn must know of the request that it takes. */
+export interface AskedRow {
+  exchangeId: string;
+  /** 'm:<member id>', 'p:<peer id>' …: who proved to have sent it. */
+  sender: string;
+  conversation: string;
+  ended: boolean;
+  /** Its asker reads the task (a stream, polling), and has no inbox that each progress would land in. */
+  followsTask: boolean;
+}
+
+export async function askedBy(db: Queryable, messageSeq: number, agentId: string): Promise<AskedRow | null> {
+  const { rows } = await db.query<AskedRow>(
+    `select e.id as "exchangeId", m.sender, e.asked_conversation as conversation, e.ended_at is not null as ended,
+        e.asker_agent is null and (e.asker_via is null or e.asker_kind is not null) as "followsTask"
+       from messages m join exchanges e on e.id = m.exchange_id
+       where m.seq = $1 and e.asked_agent = $2`,
+    [messageSeq, agentId],
+  );
+  return rows[0] ?? null;
+}
+
+export interface SaidRow {
+  isAnswer: boolean;
+  envelope: string;
+}
+
+/**
+ * What this very sender and the agent said to each other in the conversation before, oldest first. Nobody else's words: somebody who takes part in two
+ * threads, or two who share one, do not read each other.
+ */
+export async function saidBefore(
+  db: Queryable,
+  q: { agentId: string; conversation: string; sender: string; before: number; limit: number },
+): Promise<SaidRow[]> {
+  const { rows } = await db.query<SaidRow>(
+    `select x.* from (
+        select m.seq, m.kind = 'reply' as "isAnswer", m.envelope
+          from exchanges e join messages m on m.exchange_id = e.id
+          where e.asked_agent = $1 and e.asked_conversation = $2 and e.asker = $3 and m.seq < $4
+            and (m.kind = 'reply' or (m.kind = 'request' and m.sender = $3))
+            and e.state <> 'failed'
+          order by m.seq desc limit $5) x
+       order by x.seq`,
+    [q.agentId, q.conversation, q.sender, q.before, q.limit],
+  );
+  return rows;
+}
+
+/** Contacts of an owner as her own model is told them. */
+export async function contactNames(
+  db: Queryable,
+  owner: string,
+  limit: number,
+): Promise<Array<{ did: string; name: string; alias: string | null }>> {
+  const { rows } = await db.query<{ did: string; name: string; alias: string | null }>(
+    `select p.did, p.name, c.alias from contacts c join peers p on p.id = c.peer_id
+       where c.owner = $1 and not c.blocked order by c.created_at desc, c.id limit $2`,
+    [owner, limit],
+  );
+  return rows;
+}
