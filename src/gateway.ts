@@ -186,6 +186,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     registry,
     outbox,
     authority,
+    base: config.url,
     loopback,
   });
   const exchange = createExchange({ db, notifier, clock, outbox });

@@ -102,6 +102,11 @@ export function agentPath({ team, user, handle }: Pick<Agent, 'team' | 'user' | 
   return `${team}/${user}/${handle}`;
 }
 
+/** Where the agent has its own URL: `/agents/<user>/<team>/<agent>`, beneath `/orgs/<org>` outside the primary org (design §7). */
+export function agentUrlPath({ org, orgIsPrimary, user, team, handle }: Agent): string {
+  return `${orgIsPrimary ? '' : `/orgs/${org}`}/agents/${user}/${team}/${handle}`;
+}
+
 /** Whether the instance names the agent to strangers. */
 export function isPublic(agent: Pick<Agent, 'isListed' | 'allow'>): boolean {
   return agent.isListed || agent.allow.includes('anyone');

@@ -19,6 +19,7 @@ import { Teller } from './links/teller.ts';
 import { toLink } from './links/view.ts';
 import { PeerClient } from './peer-client.ts';
 import { Remote } from './remote.ts';
+import { CallTeller, Trust } from './trust/index.ts';
 import type {
   ConsentOperations,
   ExposedDirectory,
@@ -38,6 +39,8 @@ export interface FederationDeps {
   outbox: Pick<Outbox, 'enqueue' | 'sendNow' | 'firstTry'>;
   /** Of GATEHOUSE_URL. */
   authority: string;
+  /** GATEHOUSE_URL without a slash at its end. */
+  base: string;
   /** GATEHOUSE_URL is loopback: peers on loopback are called over http. */
   loopback: boolean;
 }
@@ -50,19 +53,23 @@ export interface FederationParts extends Federation, ConsentOperations {
   readonly discovery: Discovery;
   /** Calls `/federation/v1` of other gateways. */
   readonly client: PeerClient;
+  /** What agents here know of did:keys. */
+  readonly trust: Trust;
   /** For the outbox. */
   readonly senders: readonly Sender[];
 }
 
 export function createFederation(deps: FederationDeps): FederationParts {
-  const { db, clock, log, fetch, resolver, registry, outbox, authority, loopback } = deps;
+  const { db, clock, log, fetch, resolver, registry, outbox, authority, base, loopback } = deps;
   const { people, lookups, keyring, entries, nodes } = registry;
   const client = new PeerClient({ fetch, clock, loopback, signer: () => keyring.signer(keyring.instance()) });
   const listener = new Listener({ db, clock });
   const teller = new Teller({ db, clock, client, resolver, listener, outbox });
   const operations = new Operations({ db, clock, authority, people, teller });
   const consents = new ConsentTeller({ clock, client, outbox });
-  const contacts = new Contacts({ db, clock, teller: consents });
+  const calls = new CallTeller({ clock, outbox });
+  const contacts = new Contacts({ db, clock, teller: consents, calls });
+  const trust = new Trust({ db, clock, fetch, keyring, directory: lookups, contacts, teller: calls, base });
 
   const byPeer = new Questions<store.PeerName, Link | null>({
     name: (name) => JSON.stringify(name),
@@ -129,6 +136,8 @@ export function createFederation(deps: FederationDeps): FederationParts {
     isDomainBlocked: (orgId, domain, owner) => contacts.isDomainBlocked(orgId, domain, owner),
     peerId: (did) => contacts.peerId(did),
     requestConnection: (request) => contacts.requestConnection(request),
+    presentIntroduction: (agent, sender, credential) => trust.introductions.present(agent, sender, credential),
+    isIntroduced: (agent, sender) => trust.introductions.covers(agent, sender),
     listRequests: (owner, decided) => contacts.listRequests(owner, decided),
     decide: (owner, id, decision) => contacts.decide(owner, id, decision),
     addContact: (owner, did, alias) => contacts.addContact(owner, did, alias),
@@ -158,6 +167,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     remote,
     exposed,
     client,
+    trust,
     discovery: new Discovery({ clock, fetch, resolver, loopback }),
     senders: [teller, consents],
   };

@@ -1,4 +1,4 @@
-import type { DirectoryEntry, NodeIdentity } from '../directory/types.ts';
+import type { Agent, DirectoryEntry, NodeIdentity } from '../directory/types.ts';
 import type { Refusal } from '../lib/refusal.ts';
 import type { Sender } from '../outbox/types.ts';
 import type { BlockRow, ContactChange, ContactRow } from './contacts/store.ts';
@@ -76,6 +76,13 @@ export interface Federation {
     /** Shortened to 500 characters. */
     firstMessage: string;
   }): Promise<void>;
+  /**
+   * A did:key shows an introduction, as JSON text; what holds is remembered. Refusals: `introduction_invalid`, `introducer_unknown` (muretai-wire-facts
+   * §9).
+   */
+  presentIntroduction(agent: Agent, sender: string, credential: string): Promise<object | Refusal>;
+  /** One that was shown before still covers it: valid, not revoked, by somebody whom the owner still trusts. */
+  isIntroduced(agent: Agent, sender: string): Promise<boolean>;
 }
 
 export interface LinkLogEntry {

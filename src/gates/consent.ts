@@ -45,7 +45,11 @@ async function nobody(
   return pending();
 }
 
-async function mayReach(agent: Agent, facts: Placed & Linked, tools: Tools): Promise<Refusal | Contact | null> {
+async function mayReach(
+  agent: Agent,
+  facts: Arrived & Placed & Linked,
+  tools: Tools,
+): Promise<Refusal | Contact | null> {
   const { federation, self, note } = tools;
   const { sender, names, link, envelope } = facts;
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId) {
@@ -77,6 +81,12 @@ async function mayReach(agent: Agent, facts: Placed & Linked, tools: Tools): Pro
     return contact;
   }
   if (takesAnyone) return null;
+  const introduced = await isIntroduced(agent, facts, tools);
+  if (introduced instanceof Refusal) return introduced;
+  if (introduced) {
+    note?.('introduced by somebody whom its owner trusts');
+    return null;
+  }
   if (link && namesOrg(agent.allow, link)) {
     note?.(`the agent's \`allow\`: org:${link.peerHandle}`);
     return null;
@@ -91,6 +101,19 @@ async function mayReach(agent: Agent, facts: Placed & Linked, tools: Tools): Pro
     firstMessage,
   });
   return pending();
+}
+
+/** An introduction covers a did:key: the one that it shows, else one that it showed before (muretai-wire-facts §9). */
+async function isIntroduced(
+  agent: Agent,
+  { sender, inbound }: Placed & Arrived,
+  { federation, note }: Tools,
+): Promise<boolean | Refusal> {
+  if (sender.kind !== 'peer' || !sender.did.startsWith('did:key:')) return false;
+  const { introduction } = inbound;
+  if (introduction === undefined || note) return federation.isIntroduced(agent, sender.did);
+  const held = await federation.presentIntroduction(agent, sender.did, introduction);
+  return held instanceof Refusal ? held : true;
 }
 
 /** Whether it would be let in now: what its owner allows counts only for whom she still knows. */
@@ -110,7 +133,9 @@ export async function stillReaches(
     const path = `${agent.team}/${agent.user}/${agent.handle}`;
     if (link?.state !== 'active' || !exposes(link.ours, path)) return false;
   }
-  return contact !== null || agent.allow.includes('anyone') || (link !== null && namesOrg(agent.allow, link));
+  if (contact !== null || agent.allow.includes('anyone') || (link !== null && namesOrg(agent.allow, link))) return true;
+  const key = q.names.find((name) => name.startsWith('did:key:'));
+  return key !== undefined && federation.isIntroduced(agent, key);
 }
 
 /** The same for whoever is blocked and whoever is unknown. An explanation counts nothing. */

@@ -36,6 +36,8 @@ export interface Inbound {
   action?: string;
   /** The thread that the carrier asks for (A2A contextId, Confer thread_id); rules over `envelope.thread`. */
   thread?: string;
+  /** An introduction that the sender shows (muretai `vc`), as JSON text. */
+  introduction?: string;
   /** The sender claims to be this DID (Confer `from`, muretai `from`). */
   claimedDid?: string;
   /**

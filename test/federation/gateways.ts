@@ -79,6 +79,7 @@ export class World {
       registry,
       outbox,
       authority,
+      base: `http://${authority}`,
       loopback: true,
     });
     const gates = createGates({

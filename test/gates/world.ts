@@ -98,6 +98,9 @@ export class World {
   links: Link[] = [{ ...globexLink }];
   contacts: Contact[] = [];
   blockedDomains = new Set<string>();
+  /** By the credential's text, and `<agent id> <did>` of who showed one before. */
+  introductions = new Map<string, object>();
+  introduced = new Set<string>();
   /** Of every owner. */
   policy: string | null = null;
   exchanges: (ExchangeRef & { domain?: string })[] = [];
@@ -281,6 +284,14 @@ export class World {
       peerId: async (did) => {
         if (!this.writes.includes(`peer ${did}`)) this.writes.push(`peer ${did}`);
         return `peer-${did}`;
+      },
+      presentIntroduction: async (_agent, _sender, credential) => {
+        this.asked.push('presentIntroduction');
+        return this.introductions.get(credential) ?? refuse('introduction_invalid');
+      },
+      isIntroduced: async (agent, sender) => {
+        this.asked.push('isIntroduced');
+        return this.introduced.has(`${agent.id} ${sender}`);
       },
       requestConnection: async ({ owner, peerDid }) => {
         const entry = `request ${owner} ${peerDid}`;

@@ -6,12 +6,15 @@ import { Questions } from '../../lib/batch.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
+import type { CallTeller } from '../trust/teller.ts';
 import type { ConnectionRequest, ConsentOperations, Contact, Federation, Outcome } from '../types.ts';
 import * as store from './store.ts';
 import type { ConsentTeller } from './teller.ts';
 
 /** Connection requests that may wait for one owner. */
 export const maxPending = 1_000;
+/** Of did:keys, which anybody makes by the million. */
+const maxPendingKeys = 200;
 const excerpt = 500;
 const shown = 50;
 
@@ -24,11 +27,13 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   readonly #contacts: Questions<{ owner: string; dids: readonly string[] }, Contact | null>;
   readonly #blocked: Questions<{ orgId: string; domain: string; owner: string | null }, boolean>;
   readonly #teller: ConsentTeller | null;
+  readonly #calls: Pick<CallTeller, 'answer'> | null;
 
-  /** `teller`: tells other gateways of consent. */
-  constructor(deps: { db: Db; clock: Clock; teller?: ConsentTeller }) {
+  /** `teller`: tells other gateways of consent. `calls`: tells did:keys that asked to connect. */
+  constructor(deps: { db: Db; clock: Clock; teller?: ConsentTeller; calls?: Pick<CallTeller, 'answer'> }) {
     const { db, clock } = deps;
     this.#teller = deps.teller ?? null;
+    this.#calls = deps.calls ?? null;
     this.#db = db;
     this.#clock = clock;
     this.#peers = new Questions({ name: String, run: (dids) => this.#ensure(db, dids) });
@@ -70,7 +75,7 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
       firstMessage: shorten(firstMessage),
       now,
     };
-    await store.requestConnection(this.#db, row, maxPending);
+    await store.requestConnection(this.#db, row, row.peerDomain === '' ? maxPendingKeys : maxPending);
   }
 
   listRequests(owner: string, decided = false): Promise<readonly ConnectionRequest[]> {
@@ -88,12 +93,13 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
         await this.#add(tx, owner, decided.peerDid, null, 'inbound_request');
         await this.#tell(tx, decided.peerDid);
       }
+      await this.#calls?.answer(tx, owner, decided.peerDid, decision === 'allow');
       return decided;
     });
   }
 
   addContact(owner: string, peerDid: string, alias?: string): Promise<Contact> {
-    return this.#db.tx((tx) => this.#letIn(tx, owner, peerDid, alias ?? null, 'manual'));
+    return this.#db.tx((tx) => this.#welcome(tx, owner, peerDid, alias ?? null, 'manual'));
   }
 
   /** The contact of a peer row that a look-up stored. `isNew` false: it was one already, and stays as it is. */
@@ -106,7 +112,7 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
       const peer = await store.peerById(tx, peerId);
       if (!peer) return refuse('not_found', 'There is no such peer: look it up first.');
       const before = await store.contactsFor(tx, [{ owner, dids: [peer.did] }]);
-      const { id } = await this.#letIn(tx, owner, peer.did, alias, via);
+      const { id } = await this.#welcome(tx, owner, peer.did, alias, via);
       return { contact: (await store.contactRow(tx, [owner], id))!, isNew: before[0] === null };
     });
   }
@@ -172,10 +178,19 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
     return store.unblockDomain(this.#db, orgId, domain);
   }
 
+  /** Who is let in by an answer of its own: it knows. A question of its that waits is answered with it. */
+  async letIn(tx: Tx, owner: string, peerDid: string, how: { alias: string | null; via: string }): Promise<void> {
+    await this.#add(tx, owner, peerDid, how.alias, how.via);
+    await store.answerRequest(tx, owner, peerDid, this.#clock.now());
+  }
+
   /** Of the owner's own accord: a request of the same peer is answered with it. */
-  async #letIn(tx: Tx, owner: string, peerDid: string, alias: string | null, via: string): Promise<Contact> {
+  async #welcome(tx: Tx, owner: string, peerDid: string, alias: string | null, via: string): Promise<Contact> {
     const contact = await this.#add(tx, owner, peerDid, alias, via);
-    if (await store.answerRequest(tx, owner, peerDid, this.#clock.now())) await this.#tell(tx, peerDid);
+    if (await store.answerRequest(tx, owner, peerDid, this.#clock.now())) {
+      await this.#tell(tx, peerDid);
+      await this.#calls?.answer(tx, owner, peerDid, true);
+    }
     return contact;
   }
 

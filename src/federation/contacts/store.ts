@@ -73,7 +73,9 @@ const requestColumns = `id, owner, peer_did as "peerDid", peer_domain as "peerDo
 
 /**
  * One row per owner and stranger. A request that was allowed and whose contact the owner has removed since is a new one; a denied one stays
- * denied. At most `max` wait for one owner: DIDs cost a stranger nothing.
+ * denied. At most `max` of its kind wait for one owner: DIDs cost a stranger nothing, and those without a domain
+ * least of all, so that they never take the room of the others
+ * (and none where the agent takes no requests of theirs).
  */
 export async function requestConnection(
   db: Queryable,
@@ -90,7 +92,8 @@ export async function requestConnection(
 ): Promise<void> {
   const sql = `insert into connection_requests (id, owner, peer_did, peer_domain, agent_id, first_message, created_at)
     select $1, $2, $3, $4, $5, $6, $7::bigint
-    where (select count(*) from connection_requests where owner = $2 and decision = 'pending') < $8
+    where (select count(*) from connection_requests where owner = $2 and decision = 'pending' and (peer_domain = '') = ($4 = '')) < $8
+      and not ($4 = '' and exists (select from trust_settings where agent_id = $5 and connect = 'closed'))
     on conflict (owner, peer_did) do update set decision = 'pending', decided_at = null, created_at = excluded.created_at,
       agent_id = excluded.agent_id, first_message = excluded.first_message
     where connection_requests.decision = 'allowed' and not exists (
