@@ -73,7 +73,7 @@ test('what waits for one owner is bounded, though DIDs cost nothing', async (t) 
   const { db, federation, owner, knock } = await one(t);
   await db.query(
     `insert into connection_requests (id, owner, peer_did, peer_domain, first_message, created_at)
-     select 'r' || i, $1, 'did:key:' || i, '', '', 0 from generate_series(1, $2) i`,
+     select 'r' || i, $1, 'did:web:d' || i || '.com', 'd' || i || '.com', '', 0 from generate_series(1, $2) i`,
     [owner, maxPending],
   );
   await knock(eve);

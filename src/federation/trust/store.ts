@@ -62,7 +62,7 @@ export async function describePeer(
   db: Queryable,
   q: { agentId: string; did: string; level: number | null; expertise: readonly string[] | null; now: number },
 ): Promise<PeerRow> {
-  const sql = `insert into trust_peers as t (agent_id, did, level, expertise, updated_at) values ($1, $2, coalesce($3, 1000), coalesce($4, '{}'), $5)
+  const sql = `insert into trust_peers as t (agent_id, did, level, expertise, updated_at) values ($1, $2, coalesce($3::integer, 1000), coalesce($4::text[], '{}'), $5)
     on conflict (agent_id, did) do update set level = coalesce($3, t.level), expertise = coalesce($4, t.expertise), updated_at = $5
     returning ${peerColumns}`;
   return (await db.query<PeerRow>(sql, [q.agentId, q.did, q.level, q.expertise, q.now])).rows[0]!;
