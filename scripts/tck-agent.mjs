@@ -41,8 +41,17 @@ const stories = {
   'test-resubscribe-message-id': [working, { wait: 2 * Number(process.env.TCK_STREAMING_TIMEOUT ?? 2) * 1000 }, done()],
 };
 const prefixes = Object.keys(stories).sort((a, b) => b.length - a.length);
-/** 0.3's kit uses random ids, and looks at its tasks while they are open. */
-const anything = [working, { wait: 300 }, { reply: { status: { state: completed, message: text('Done') } } }];
+/** 0.3's kit uses random ids. It compares its tasks while they are open, goes on with them for some seconds, and waits 2 s for a stream's next event. */
+const anything = [
+  { wait: 500 },
+  working,
+  { wait: 1_400 },
+  working,
+  { wait: 1_400 },
+  working,
+  { wait: 700 },
+  { reply: { status: { state: completed, message: text('Done') } } },
+];
 
 export async function startKitAgent({ url, token, org, pure }) {
   const names = [org, 'general', 'kit', 'echo'];
@@ -75,6 +84,7 @@ export async function startKitAgent({ url, token, org, pure }) {
     const prefix = prefixes.find((each) => id.startsWith(each));
     const story = prefix ? stories[prefix] : id.startsWith('tck-') ? stories['tck-complete-task'] : anything;
     for (const { wait, progress, reply } of story) {
+      if (stopping.signal.aborted) return;
       if (wait) {
         await sleep(wait, undefined, { ref: false });
         continue;
@@ -97,7 +107,10 @@ export async function startKitAgent({ url, token, org, pure }) {
     while (!stopping.signal.aborted) {
       const took = await call('GET', `/inbox/${address}?wait=25&max=50`, undefined, stopping.signal).catch(() => null);
       const items = took?.json.items ?? [];
-      for (const item of items) if (item.kind === 'request') void serve(item);
+      for (const item of items) {
+        if (item.kind !== 'request') continue;
+        serve(item).catch((error) => stopping.signal.aborted || console.error('the kit agent failed:', error));
+      }
       if (items.length > 0) await call('POST', `/inbox/${address}/ack`, { ids: items.map((item) => item.id) });
     }
   }

@@ -388,6 +388,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...Object.fromEntries(replySlipPrefixes.map((prefix) => [prefix, replySlipRefusal])),
       '/agents': a2aRefusal,
       '/orgs': a2aRefusal,
+      '/v1': a2aRefusal,
     },
     trustProxy: config.trustProxy,
     scheme: config.scheme,

@@ -135,7 +135,7 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         { data: { quota: true, limit: item.quota_limit } },
       ).by('quota');
     case 'missing':
-      return refuse('not_found', 'There is no such task.').by('thread');
+      return refuse('not_found', 'Task not found.').by('thread');
     case 'held':
       return refuse('pending_approval').by('policy');
     case 'push_full':

@@ -32,7 +32,7 @@ export async function followed(
 export async function seenBy(db: Db, exchangeId: string, viewer: Viewer): Promise<TaskRow | Refusal> {
   // What cannot be one of our ids need not be looked for, and some texts (NUL) cannot be.
   const row = /^[0-9A-Za-z]{1,64}$/.test(exchangeId) ? await exchangeById(db, exchangeId) : null;
-  return row && maySee(row, viewer) ? row : refuse('not_found', 'There is no such task.');
+  return row && maySee(row, viewer) ? row : refuse('not_found', 'Task not found.');
 }
 
 /** A task as its asker sees it; null when there is none. For what the gateway itself sends there. */

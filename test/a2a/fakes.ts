@@ -225,7 +225,7 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
       },
       async task(id, viewer) {
         fake.viewers.push(viewer);
-        return fake.views.get(id) ?? refuse('not_found', 'There is no such task.');
+        return fake.views.get(id) ?? refuse('not_found', 'Task not found.');
       },
       waitForChange: (_id, _since, ms, gone) =>
         new Promise((resolve) => {

@@ -112,8 +112,18 @@ describe('A2A-05: JSON-RPC shapes', () => {
     const { response, fake } = await rpc({ jsonrpc: '2.0', method: 'SendMessage', params: { message } });
     assert.deepEqual([response.status, response.body], [204, undefined]);
     assert.equal(fake.accepted.length, 1, 'it was executed');
-    const wrong = await rpc({ jsonrpc: '2.0', method: 'SendMessage', params: {} });
-    assert.deepEqual([wrong.response.status, wrong.response.body], [204, undefined]);
+  });
+
+  test('without an id, what is not executed for its own faults is answered (as the kit of 0.3 wants it)', async () => {
+    for (const [request, code] of [
+      [{ method: 'SendMessage', params: {} }, -32602],
+      [{ method: 'SendMessage', params: [] }, -32602],
+      [{ method: 'Nonsense', params: {} }, -32601],
+    ] as const) {
+      const { response, fake } = await rpc({ jsonrpc: '2.0', ...request });
+      assert.deepEqual([json(response).id, errorOf(response).code], [null, code]);
+      assert.equal(fake.accepted.length, 0);
+    }
   });
 
   test('whatever the bytes are, the answer is JSON-RPC or empty', async () => {

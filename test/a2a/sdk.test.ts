@@ -100,7 +100,7 @@ for (const [version, binding] of shapes) {
       const task = await member.getTask({ tenant: '', id, historyLength: undefined });
       assert.equal(task.status?.state, TaskState.TASK_STATE_COMPLETED);
       for (const stranger of [other, anonymous]) {
-        await assert.rejects(stranger.getTask({ tenant: '', id, historyLength: undefined }), /no such task/i);
+        await assert.rejects(stranger.getTask({ tenant: '', id, historyLength: undefined }), /not found/i);
       }
     });
 

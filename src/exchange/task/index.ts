@@ -54,7 +54,7 @@ export class Tasks {
     if (task instanceof Refusal) return task;
     if (finalStates.has(task.state)) return ended();
     const names = await store.cancelable(db, task.id);
-    if (!names) return refuse('not_found', 'There is no such task.');
+    if (!names) return refuse('not_found', 'Task not found.');
     const now = clock.now();
     const notice = noticeOf(names, newId(clock), now);
     // In a transaction for its retries: the sweep of expired messages locks in another order.

@@ -34,7 +34,7 @@ export async function taskSeen(
   if (named !== undefined) {
     const found = await findTenant(named, deps.finder, deps.authority);
     if (found instanceof Refusal) return found;
-    if (found.agent?.id !== task.asked.agentId) return refuse('not_found', 'There is no such task.');
+    if (found.agent?.id !== task.asked.agentId) return refuse('not_found', 'Task not found.');
   }
   return { task, viewer };
 }

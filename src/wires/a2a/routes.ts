@@ -1,6 +1,6 @@
 import type { HttpRequest, HttpResponse, RenderRefusal, Route } from '../../lib/http.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
-import { ofRefusal } from './errors.ts';
+import { ofRefusal, type RpcError } from './errors.ts';
 import { carriesProof } from './get.ts';
 import { type A2aDeps, activated, type Outcome, run } from './operations.ts';
 import { isRestPath, renderRestRefusal, restRoutes } from './rest.ts';
@@ -15,6 +15,8 @@ export type { A2aDeps } from './operations.ts';
 const maxBody = 1024 * 1024;
 /** With a zip of 5 MB in it, as base64. */
 const maxLargeBody = 8 * 1024 * 1024;
+
+const INVALID_PARAMS = -32602;
 
 /** The agent that a path names, as a tenant. */
 type TenantOf = (params: Readonly<Record<string, string>>) => string | undefined;
@@ -78,7 +80,30 @@ async function handle(deps: A2aDeps, request: HttpRequest, pathTenant: string | 
   const call = readCall(request);
   if ('error' in call) return answerError(call.id, call.error);
   const asked = askedBy(call, request, pathTenant);
-  return answer(deps, call, await run(deps, asked), activated(call.version, request));
+  const outcome = await run(deps, asked);
+  const headers = activated(call.version, request);
+  if ('error' in outcome) return no(call, request, outcome.error, headers);
+  return answer(deps, call, outcome, headers);
+}
+
+function no(call: Call, request: HttpRequest, error: RpcError, headers: Record<string, string>): HttpResponse {
+  if (wantsEvents(call, request)) return eventOf(call.id, error, headers);
+  // Without an id, what was not executed for its own faults is answered all the same, as what is no request at all is.
+  const id = call.id === 'none' && error.code === INVALID_PARAMS ? { text: 'null' } : call.id;
+  return answerError(id, error, headers);
+}
+
+/** Clients of 0.3 that ask for a stream read nothing else, not even why there is none. 1.0 has errors answered as errors. */
+function wantsEvents({ operation, version, id }: Call, { headers }: HttpRequest): boolean {
+  const isStream = operation === 'stream' || operation === 'subscribe';
+  return version === '0.3' && isStream && id !== 'none' && headers.get('accept')?.trim() === 'text/event-stream';
+}
+
+/** A stream that says one thing. */
+function eventOf(id: RequestId, error: RpcError, headers: Record<string, string>): HttpResponse {
+  const answered = answerError(id, error, headers);
+  const type = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' };
+  return { ...answered, headers: { ...answered.headers, ...type }, body: `data: ${String(answered.body)}\n\n` };
 }
 
 function askedBy(
@@ -101,10 +126,9 @@ function askedBy(
 function answer(
   { clock }: A2aDeps,
   { id, version }: { id: RequestId; version: Call['version'] },
-  outcome: Outcome,
+  outcome: Exclude<Outcome, { error: RpcError }>,
   headers: Record<string, string>,
 ): HttpResponse {
-  if ('error' in outcome) return answerError(id, outcome.error, headers);
   if ('stream' in outcome) {
     if (id === 'none') {
       outcome.stream.close();

@@ -51,24 +51,21 @@ function classify(json: JsonText, request: HttpRequest): Call | Fault {
   if (!isRecord(value)) return invalid(nobody, 'A request is a JSON object.');
   const id = readId(json, value);
   if (id === undefined) return invalid(nobody, '`id` must be a string, a number or null.');
-  // What is no request at all is answered, with or without an id (JSON-RPC 2.0 §5).
+  // What is no request of ours is answered, with or without an id: nothing of it was executed (JSON-RPC 2.0 §5).
   const answered = id === 'none' ? nobody : id;
   if (value.jsonrpc !== '2.0') return invalid(answered, '`jsonrpc` must be "2.0".');
   if (typeof value.method !== 'string') return invalid(answered, '`method` must be a string.');
   const { params = {} } = value;
   if (!isRecord(params)) {
-    return {
-      id,
-      error: ofRefusal(refuse('invalid_field', '`params` must be an object.', { data: { field: 'params' } })),
-    };
+    const refusal = refuse('invalid_field', '`params` must be an object.', { data: { field: 'params' } });
+    return { id: answered, error: ofRefusal(refusal) };
   }
-
   const version = askedVersion(request);
-  if (version === 'unknown') return { id, error: versionNotSupported(supportedVersions) };
+  if (version === 'unknown') return { id: answered, error: versionNotSupported(supportedVersions) };
   const method = methods.get(value.method);
   if (!method || (version !== undefined && version !== method.version)) {
     const where = version === undefined ? 'here' : `in A2A ${version}`;
-    return { id, error: methodNotFound(`There is no such method ${where}.`) };
+    return { id: answered, error: methodNotFound(`There is no such method ${where}.`) };
   }
   return { id, ...method, params, raw: (path) => json.raw(['params', ...path]) };
 }

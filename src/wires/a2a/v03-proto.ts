@@ -33,7 +33,7 @@ export function paramsFromProto(operation: OperationName, params: Record<string,
     case 'pushSet': {
       // The proto's HTTP rule puts the config alone into the body; its request message, which some send, nests it.
       const nested = isRecord(params.config) ? params.config : params;
-      const { pushNotificationConfig = nested } = nested;
+      const pushNotificationConfig = nested.pushNotificationConfig ?? nested.push_notification_config ?? nested;
       return paramsFromV03(operation, { taskId: params.taskId, pushNotificationConfig });
     }
     default:

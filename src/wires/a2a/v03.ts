@@ -67,16 +67,20 @@ function configurationFromV03({
 
 /** 1.0 has one scheme where 0.3 lists several: the first is used. */
 function pushFromV03({ id, url, token, authentication }: Record<string, unknown>): Record<string, unknown> {
-  const { schemes, credentials } = isRecord(authentication) ? authentication : {};
-  const [scheme] = Array.isArray(schemes) ? (schemes as unknown[]) : [];
   return {
     ...(id != null && id !== '' && { id }),
     url,
     token,
-    ...(authentication != null && {
-      authentication: isRecord(authentication) ? { scheme, credentials } : authentication,
-    }),
+    ...(authentication != null && { authentication: authenticationFromV03(authentication) }),
   };
+}
+
+/** One that names neither a scheme nor credentials is none. */
+function authenticationFromV03(value: unknown): unknown {
+  if (!isRecord(value)) return value;
+  const { schemes, credentials } = value;
+  const [scheme] = Array.isArray(schemes) ? (schemes as unknown[]) : [];
+  return scheme == null && (credentials == null || credentials === '') ? undefined : { scheme, credentials };
 }
 
 function pushToV03({ taskId, id, url, token, authentication }: TaskPushNotificationConfig): object {
