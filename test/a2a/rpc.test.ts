@@ -114,16 +114,26 @@ describe('A2A-05: JSON-RPC shapes', () => {
     assert.equal(fake.accepted.length, 1, 'it was executed');
   });
 
-  test('without an id, what is not executed for its own faults is answered (as the kit of 0.3 wants it)', async () => {
-    for (const [request, code] of [
-      [{ method: 'SendMessage', params: {} }, -32602],
-      [{ method: 'SendMessage', params: [] }, -32602],
-      [{ method: 'Nonsense', params: {} }, -32601],
-    ] as const) {
-      const { response, fake } = await rpc({ jsonrpc: '2.0', ...request });
+  test('without an id: 1.0 hears nothing of its faults; 0.3, where an id is needed, hears them with id null; executed is never answered', async () => {
+    const faults = [
+      ['message/send', {}, -32602],
+      ['message/send', [], -32602],
+      ['Nonsense', {}, -32601],
+    ] as const;
+    for (const [method, params, code] of faults) {
+      const { response, fake } = await rpc({ jsonrpc: '2.0', method, params });
       assert.deepEqual([json(response).id, errorOf(response).code], [null, code]);
-      assert.equal(fake.accepted.length, 0);
+      const named = await rpc({ jsonrpc: '2.0', method: 'SendMessage', params: [] }, { 'a2a-version': '1.0' });
+      assert.deepEqual([named.response.status, named.response.body], [204, undefined]);
+      const unnamed = await rpc({ jsonrpc: '2.0', method: 'SendMessage', params: {} });
+      assert.deepEqual([unnamed.response.status, unnamed.response.body], [204, undefined]);
+      assert.equal(fake.accepted.length + named.fake.accepted.length + unnamed.fake.accepted.length, 0);
     }
+    const executed = await rpc({ jsonrpc: '2.0', method: 'message/send', params: { message: old } });
+    assert.deepEqual([executed.response.status, executed.response.body], [204, undefined]);
+    assert.equal(executed.fake.accepted.length, 1);
+    const absent = await rpc({ jsonrpc: '2.0', method: 'tasks/get', params: { id: 'absent' } });
+    assert.deepEqual([absent.response.status, absent.response.body], [204, undefined], 'looked for, and not found');
   });
 
   test('whatever the bytes are, the answer is JSON-RPC or empty', async () => {

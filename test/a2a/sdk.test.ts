@@ -177,7 +177,7 @@ for (const [version, binding] of shapes) {
         listed.configs.map(({ id }) => id),
         ['mine'],
       );
-      await assert.rejects(other.getTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' }), /no such/i);
+      await assert.rejects(other.getTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' }), /task not found/i);
       await member.deleteTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' });
       await member.deleteTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' });
       await assert.rejects(member.getTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' }), /no such/i);

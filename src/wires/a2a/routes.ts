@@ -4,7 +4,7 @@ import { ofRefusal, type RpcError } from './errors.ts';
 import { carriesProof } from './get.ts';
 import { type A2aDeps, activated, type Outcome, run } from './operations.ts';
 import { isRestPath, renderRestRefusal, restRoutes } from './rest.ts';
-import { answerError, answerResult, type Call, type RequestId, readCall, resultText } from './rpc.ts';
+import { answerError, answeredId, answerResult, type Call, type RequestId, readCall, resultText } from './rpc.ts';
 import type { Asked } from './send.ts';
 import { streamResponse } from './sse.ts';
 import { answerToV03, eventToV03, paramsFromV03 } from './v03.ts';
@@ -82,15 +82,13 @@ async function handle(deps: A2aDeps, request: HttpRequest, pathTenant: string | 
   const asked = askedBy(call, request, pathTenant);
   const outcome = await run(deps, asked);
   const headers = activated(call.version, request);
-  if ('error' in outcome) return no(call, request, outcome.error, headers);
+  if ('error' in outcome) return refused(call, request, outcome.error, headers);
   return answer(deps, call, outcome, headers);
 }
 
-function no(call: Call, request: HttpRequest, error: RpcError, headers: Record<string, string>): HttpResponse {
+function refused(call: Call, request: HttpRequest, error: RpcError, headers: Record<string, string>): HttpResponse {
   if (wantsEvents(call, request)) return eventOf(call.id, error, headers);
-  // Without an id, what was not executed for its own faults is answered all the same, as what is no request at all is.
-  const id = call.id === 'none' && error.code === INVALID_PARAMS ? { text: 'null' } : call.id;
-  return answerError(id, error, headers);
+  return answerError(error.code === INVALID_PARAMS ? answeredId(call.id, call.version) : call.id, error, headers);
 }
 
 /** Clients of 0.3 that ask for a stream read nothing else, not even why there is none. 1.0 has errors answered as errors. */

@@ -51,23 +51,33 @@ function classify(json: JsonText, request: HttpRequest): Call | Fault {
   if (!isRecord(value)) return invalid(nobody, 'A request is a JSON object.');
   const id = readId(json, value);
   if (id === undefined) return invalid(nobody, '`id` must be a string, a number or null.');
-  // What is no request of ours is answered, with or without an id: nothing of it was executed (JSON-RPC 2.0 §5).
+  // What is no request at all is answered, with or without an id (JSON-RPC 2.0 §5).
   const answered = id === 'none' ? nobody : id;
   if (value.jsonrpc !== '2.0') return invalid(answered, '`jsonrpc` must be "2.0".');
   if (typeof value.method !== 'string') return invalid(answered, '`method` must be a string.');
+  const version = askedVersion(request);
+  const method = methods.get(value.method);
+  const told = answeredId(id, version === undefined ? method?.version : version);
   const { params = {} } = value;
   if (!isRecord(params)) {
     const refusal = refuse('invalid_field', '`params` must be an object.', { data: { field: 'params' } });
-    return { id: answered, error: ofRefusal(refusal) };
+    return { id: told, error: ofRefusal(refusal) };
   }
-  const version = askedVersion(request);
-  if (version === 'unknown') return { id: answered, error: versionNotSupported(supportedVersions) };
-  const method = methods.get(value.method);
+  if (version === 'unknown') return { id: told, error: versionNotSupported(supportedVersions) };
   if (!method || (version !== undefined && version !== method.version)) {
     const where = version === undefined ? 'here' : `in A2A ${version}`;
-    return { id: answered, error: methodNotFound(`There is no such method ${where}.`) };
+    return { id: told, error: methodNotFound(`There is no such method ${where}.`) };
   }
   return { id, ...method, params, raw: (path) => json.raw(['params', ...path]) };
+}
+
+/**
+ * To which id a call's own faults are told when nothing of it was executed. In 1.0 a call without one is a notification, which hears nothing
+ * (JSON-RPC 2.0 §4.1). 0.3's schema demands an id of every request (a2a.json, SendMessageRequest), so there it is none, and its fault has id null
+ * (§5), as 0.3's kit wants it. What was executed is never answered.
+ */
+export function answeredId(id: RequestId, version: Version | 'unknown' | undefined): RequestId {
+  return id === 'none' && version !== '1.0' ? nobody : id;
 }
 
 function readId(json: JsonText, value: Record<string, unknown>): RequestId | undefined {
