@@ -8,9 +8,11 @@ import { isMigrated, migrate, readMigrations } from './db/migrate.ts';
 import { openPool } from './db/pool.ts';
 import { bootstrap } from './directory/bootstrap.ts';
 import { Capabilities } from './directory/capabilities.ts';
+import { Deliveries } from './directory/delivery.ts';
 import { createDirectory } from './directory/index.ts';
 import { storedAuthority } from './directory/keyring.ts';
 import { readAddress } from './directory/names.ts';
+import { Registrations } from './directory/registrations.ts';
 import { dropRestoredSeed, readRestoredSeed } from './directory/restored-seed.ts';
 import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
@@ -45,6 +47,7 @@ import { Knowledge } from './model/knowledge/index.ts';
 import { Memory } from './model/memory/index.ts';
 import { ModelSettings } from './model/settings/index.ts';
 import { createOutbox } from './outbox/index.ts';
+import { Wakes } from './outbox/wakes.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
 import { createPushClient } from './wires/a2a/push.ts';
@@ -79,6 +82,7 @@ import { createWebhookClient } from './wires/redsyn/webhook-client.ts';
 import { webhookRoutes } from './wires/redsyn/webhooks.ts';
 import { renderRefusal as replySlipRefusal } from './wires/replyslip/errors.ts';
 import { replySlipPrefixes, replySlipRoutes } from './wires/replyslip/routes.ts';
+import { createWakeClient } from './wires/replyslip/wake-client.ts';
 import { wellknownRoutes } from './wires/wellknown.ts';
 
 /** What tests put in the place of the world. */
@@ -104,6 +108,7 @@ const poolSize = 12;
 const purgeEvery = 60_000;
 /** Design §10: expiry is noticed within 5 s. */
 const overdueEvery = 4_000;
+const wakesEvery = 4_000;
 
 /** Config -> a running gateway. The one place that knows everybody; it decides nothing. */
 export async function startGateway(config: Config, overrides: Overrides = {}): Promise<Gateway> {
@@ -217,6 +222,9 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     sweep: () => mailbox.sweep(),
   });
 
+  const deliveries = new Deliveries({ db, clock, sealer, checkUrl, loopback });
+  const registrations = new Registrations({ ...registry, db, clock, deliveries });
+  const wakes = new Wakes({ db, clock, deliveries, outbox });
   const gateStore = createGateStore(db, clock);
   const policies = new Policies({ db, clock });
   const tray = new Tray({ db, clock, stillReaches: (q) => stillReaches(q, { directory, federation }) });
@@ -349,7 +357,16 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),
       ...consultRoutes({ gates, exchange, letters, federation, directory, clock }),
       ...conferRoutes({ gates, exchange, directory, authority, tasks, letters, clock }),
-      ...replySlipRoutes({ identify: gates.identify, agentKeys: registry.agentKeys, people, directory }),
+      ...replySlipRoutes({
+        identify: gates.identify,
+        watcher: gates.watcher,
+        registry,
+        registrations,
+        deliveries,
+        directory,
+        wakes,
+        base: config.url,
+      }),
       ...remote.routes,
       ...a2aRoutes({
         gates,
@@ -397,16 +414,26 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     clock,
   });
 
-  const purge = every(purgeEvery, async () => void (await Promise.all([gateStore.purge(), pushes.purge()])), {
-    clock,
-    log: named(log, 'purge'),
-    name: 'purge of seen proofs and of secrets of ended tasks',
-  });
+  const purge = every(
+    purgeEvery,
+    async () => void (await Promise.all([gateStore.purge(), pushes.purge(), wakes.purge()])),
+    {
+      clock,
+      log: named(log, 'purge'),
+      name: 'purge of seen proofs, of secrets of ended tasks and of ended wakes',
+    },
+  );
 
   const overdue = every(overdueEvery, async () => void (await tray.expire()), {
     clock,
     log: named(log, 'tray'),
     name: 'end of what nobody decided in time',
+  });
+
+  const wakeRetries = every(wakesEvery, async () => void (await wakes.retryDue(0)), {
+    clock,
+    log: named(log, 'wakes'),
+    name: 'retries of wakes that are due',
   });
 
   await new Promise<void>((resolve, reject) => {
@@ -435,6 +462,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
     createCancelClient({ ...carrying, cancels }),
     createPushClient({ pushes, fetch }),
+    createWakeClient({ wakes, fetch, clock }),
     ...remote.senders,
     conferClient,
   ]);
@@ -445,6 +473,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   modelAgents.start();
   purge.start();
   overdue.start();
+  if (config.wakesCron) wakeRetries.start();
 
   let stopping: Promise<void> | undefined;
   return {
@@ -464,7 +493,15 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
           () => closed,
           () => exchange.drain(),
           () =>
-            Promise.all([mailbox.stop(), pusher.stop(), remote.stop(), outbox.stop(), purge.stop(), overdue.stop()]),
+            Promise.all([
+              mailbox.stop(),
+              pusher.stop(),
+              remote.stop(),
+              outbox.stop(),
+              purge.stop(),
+              overdue.stop(),
+              wakeRetries.stop(),
+            ]),
           () => fetch.close(),
           () => db.close(),
           ...undo.reverse(),
@@ -498,6 +535,11 @@ function watched(gates: Gates, metrics: Metrics, heardFrom: (domain: string) => 
       const principal = await gates.identify(inbound);
       if (principal instanceof Refusal) metrics.refused(principal);
       return principal;
+    },
+    async watcher(inbound) {
+      const watcher = await gates.watcher(inbound);
+      if (watcher instanceof Refusal) metrics.refused(watcher);
+      return watcher;
     },
   };
 }

@@ -45,6 +45,13 @@ const MAX_PROFILE = 16_384;
 const ALLOW =
   /^(?:anyone|[a-z0-9._-]{1,100}|team:[a-z0-9._-]{1,100}|org:[a-z0-9.-]{1,253}:[1-9][0-9]{0,4}|org:[a-z0-9._-]{1,253})$/;
 
+/** replyslip.md "Register with a join code". */
+const NAMED = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/;
+const bare: Announcement = {
+  listening: false,
+  policy: { allow: [], trust: 'none', signedOnly: false, encryptedOnly: false },
+};
+
 /** Announcing agents. */
 export class Agents {
   readonly #deps: AgentsDeps;
@@ -80,6 +87,35 @@ export class Agents {
       await this.#change(tx, agent, said, node);
       return { agent: (await store.agentsById(tx, [agent.id]))[0]!, created };
     });
+  }
+
+  /**
+   * An agent of `owner` that goes by a name of its own in the org (ReplySlip): whoever is of the org may write to it. In a transaction of the
+   * caller's. `conflict` when an agent there has that name or handle in whatever case, `invalid_field`, 403 with `quota`.
+   */
+  async insertNamed(
+    tx: Tx,
+    owner: Member,
+    team: { id: string; handle: string },
+    q: { name: string; description: string },
+  ): Promise<Agent | Refusal> {
+    if (!NAMED.test(q.name)) {
+      return invalid('name', 'must start with a letter, then letters, digits, `_` or `-`: at most 64 of them');
+    }
+    const fault = profileFault({ ...bare, description: q.description });
+    if (fault) return fault;
+    const { org, handle: user } = owner;
+    const path = { org, team: team.handle, user, agent: q.name.toLowerCase() };
+    await store.lockOrg(tx, owner.orgId);
+    if (await store.isTaken(tx, owner.orgId, path.agent)) return nameTaken();
+    const created = await this.#create(tx, owner, path, team.id);
+    if (created instanceof Refusal) return created;
+    const [agent] = await store.agentsByPath(tx, [path]);
+    if (!agent || !created) return nameTaken();
+    const policy = { ...bare.policy, allow: ['org'] };
+    await store.updateAgent(tx, agent.id, { now: this.#deps.clock.now(), description: q.description, policy });
+    await store.setName(tx, agent.id, q.name);
+    return (await store.agentsById(tx, [agent.id]))[0]!;
   }
 
   async #create(tx: Tx, owner: Member, path: store.AgentPath, team: string): Promise<boolean | Refusal> {
@@ -180,4 +216,10 @@ function profileFault({ profile, description, adapter }: Announcement): Refusal 
 
 function invalid(field: string, why: string): Refusal {
   return refuse('invalid_field', `\`${field}\` ${why}.`, { data: { field } });
+}
+
+function nameTaken(): Refusal {
+  return refuse('conflict', 'name already exists. Pick another name: the code is still unused.', {
+    data: { field: 'name' },
+  });
 }

@@ -5,11 +5,13 @@ import { AgentKeys } from './agent-keys.ts';
 import { Agents } from './agents.ts';
 import { Entries } from './entries.ts';
 import { Facts } from './facts.ts';
+import { JoinCodes } from './join-codes.ts';
 import { Keyring } from './keyring.ts';
 import { Lookups } from './lookups.ts';
 import { Nodes } from './nodes.ts';
 import { People } from './people.ts';
 import type { PlanName } from './plans.ts';
+import { WatcherKeys } from './watcher-keys.ts';
 
 export interface DirectoryOptions {
   db: Db;
@@ -32,6 +34,8 @@ export interface Registry {
   nodes: Nodes;
   agents: Agents;
   agentKeys: AgentKeys;
+  joinCodes: JoinCodes;
+  watcherKeys: WatcherKeys;
   entries: Entries;
   facts: Facts;
 }
@@ -58,6 +62,8 @@ export function createDirectory(options: DirectoryOptions): Registry {
     nodes,
     agents: new Agents({ db, clock, keyring, people }),
     agentKeys: new AgentKeys({ db, clock, directory: lookups }),
+    joinCodes: new JoinCodes({ db, clock, people }),
+    watcherKeys: new WatcherKeys({ db, clock, people }),
     entries: new Entries({ db, clock, keyring }),
     facts: new Facts({ keyring, lookups, authority }),
   };

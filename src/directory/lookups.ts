@@ -9,9 +9,12 @@ import { isName, namesAuthority } from './names.ts';
 import { keyOfListener, nodeLastServed, nodesByHash } from './nodes/store.ts';
 import { tokenHash } from './nodes.ts';
 import * as people from './people/store.ts';
-import type { Address, Agent, AgentIdentity, Directory, Member, NodeIdentity, Org } from './types.ts';
+import type { Address, Agent, AgentIdentity, Directory, Member, NodeIdentity, Org, Watcher } from './types.ts';
+import { keyByHash as watcherByHash } from './watcher-keys/store.ts';
 
 const MAX_TOKEN = 512;
+/** How often it is noted that a watcher was seen. */
+const WATCHER_SEEN_MS = 60_000;
 
 /** Look-ups on the way of a message. What is asked at the same time shares one query; nothing is cached but the primary org's handle. */
 export class Lookups implements Directory {
@@ -88,6 +91,13 @@ export class Lookups implements Directory {
     if (!found) return null;
     const [agent, member] = await Promise.all([this.agentById(found.agentId), this.member(found.memberId)]);
     return agent && member && { keyId: found.keyId, agent, member };
+  }
+
+  async watcherByKey(key: string): Promise<Watcher | null> {
+    if (key.length > MAX_TOKEN) return null;
+    const q = { keyHash: tokenHash(key), now: this.#clock.now(), every: WATCHER_SEEN_MS };
+    const row = await watcherByHash(this.#db, q);
+    return row ? { keyId: row.id, orgId: row.orgId } : null;
   }
 
   async agentAt(address: Address): Promise<Agent | null> {

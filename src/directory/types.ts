@@ -73,6 +73,12 @@ export interface AgentIdentity {
   member: Member;
 }
 
+/** Who calls with an `rsw_` key: a watcher, which polls and acks the wakes of an org. */
+export interface Watcher {
+  keyId: string;
+  orgId: string;
+}
+
 export interface Presence {
   online: boolean;
   /** Unix seconds of the last take or accepted webhook delivery, or null. */
@@ -127,6 +133,8 @@ export interface Directory {
   nodeByToken(token: string): Promise<NodeIdentity | null>;
   /** The agent of an `rsk_` key, or null when the key is unknown or revoked. */
   agentByKey(key: string): Promise<AgentIdentity | null>;
+  /** The watcher of an `rsw_` key, or null when the key is unknown or revoked. */
+  watcherByKey(key: string): Promise<Watcher | null>;
   /** The local agent at `org/team/user/agent` (org: a local handle, or the instance's domain as alias of the primary org), or null. */
   agentAt(address: Address): Promise<Agent | null>;
   /** The local agent or owner that a DID of this instance names (both name the default agent: design §3), or null. */

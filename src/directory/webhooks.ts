@@ -1,7 +1,6 @@
 import type { Db } from '../db/types.ts';
 import type { Sealer } from '../identity/sealing.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { FetchRefused } from '../lib/fetch-types.ts';
 import { newToken } from '../lib/ids.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import { lockOrg } from './agents/store.ts';
@@ -9,17 +8,14 @@ import { attempt } from './attempt.ts';
 import { orgsById } from './people/store.ts';
 import { plans } from './plans.ts';
 import type { Address, Agent, Directory, NodeIdentity } from './types.ts';
+import { type UrlRules, webhookUrlFault } from './webhook-url.ts';
 import * as store from './webhooks/store.ts';
 
-export interface WebhooksDeps {
+export interface WebhooksDeps extends UrlRules {
   db: Db;
   clock: Clock;
   sealer: Sealer;
   directory: Pick<Directory, 'agentAt'>;
-  /** What the guarded fetch says of a URL (src/lib/fetch.ts). */
-  checkUrl(url: string): Promise<FetchRefused | undefined>;
-  /** GATEHOUSE_URL is loopback: a webhook may be on loopback too, over http. */
-  loopback: boolean;
 }
 
 export interface Webhook {
@@ -28,10 +24,6 @@ export interface Webhook {
   /** Milliseconds. */
   lastErrorAt: number | null;
 }
-
-const longestUrl = 2_000;
-/** Names that nobody on the Internet can look up (RFC 6761, RFC 6762, RFC 8375, and `internal`, set aside by ICANN in 2024). */
-const neverPublic = /(?:^|\.)(?:local|localhost|internal|invalid|onion|home\.arpa)$/;
 
 /** Where the messages of an agent are pushed (REDSYN "Webhooks"). */
 export class Webhooks {
@@ -55,7 +47,7 @@ export class Webhooks {
         `${agent.address} takes only encrypted requests, and nothing is encrypted for a webhook.`,
       );
     }
-    const fault = await this.#fault(url);
+    const fault = await webhookUrlFault(url, this.#deps);
     if (fault !== undefined) return refuse('invalid_field', `\`url\` ${fault}`, { data: { field: 'url' } });
     const { db, clock, sealer } = this.#deps;
     const secret = newToken('whs_');
@@ -104,21 +96,6 @@ export class Webhooks {
       return refuse('forbidden', `${agent.address} is ${agent.user}'s: only ${agent.user} says where its messages go.`);
     }
     return refuse('address_not_found');
-  }
-
-  /** What is wrong with a URL, in words that follow its name. The sender of each push looks again (WEB-04). */
-  async #fault(url: string): Promise<string | undefined> {
-    if (url.length > longestUrl) return `is longer than ${longestUrl} characters.`;
-    if (/[^\x21-\x7e]/.test(url) || url.includes('#') || !URL.canParse(url)) {
-      return 'must be a URL in printable ASCII, without blanks and without a fragment.';
-    }
-    const refused = await this.#deps.checkUrl(url);
-    if (refused) return `is not taken: ${refused.message}`;
-    const { hostname } = new URL(url);
-    const name = hostname.replace(/\.$/, '');
-    const isLocal = /^(?:(?:.+\.)?localhost|127\.[\d.]+|\[::1\])$/.test(name);
-    if (isLocal && this.#deps.loopback) return undefined;
-    return !name.includes('.') || neverPublic.test(name) ? 'must name a public host.' : undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { Refusal, type RefusalCode, refuse } from '../lib/refusal.ts';
-import type { Arrived, Called, Claimed, Gate } from './facts.ts';
+import type { Arrived, Called, Claimed, Gate, Watching } from './facts.ts';
 import { noteFailure } from './flood.ts';
 import { claimSignature, isSigned, proveSignature } from './proofs/http-signature.ts';
 import { bearerToken, claimToken, proveToken } from './proofs/token.ts';
@@ -46,6 +46,19 @@ export const prove: Gate<Arrived & Claimed, Called> = async (facts, tools) => {
       : await proveSignature(inbound.request, claim.signature, tools);
   if (called instanceof Refusal) noteFailure(facts, tools);
   return called;
+};
+
+/** Is it the `rsw_` key of a watcher? */
+export const proveWatcher: Gate<Arrived & Claimed, Watching> = async (facts, tools) => {
+  const { claim } = facts;
+  const watcher =
+    claim.kind === 'token' && claim.token.startsWith('rsw_') ? await tools.directory.watcherByKey(claim.token) : null;
+  if (watcher) {
+    tools.flood.proven.set((claim as { name: string }).name, true);
+    return { watcher };
+  }
+  noteFailure(facts, tools);
+  return refuse('unauthenticated', 'This call takes the `rsw_` key of a watcher.');
 };
 
 /** What is the integrity gate's to say, though it is found out early because it is cheap. */

@@ -1,47 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../lib/clock.ts';
-
-const WINDOW = 60_000;
-const MAX_KEYS = 100_000;
-
-/** Counts per key in fixed windows of a minute, in this process. Bounded: past 100,000 keys the one touched longest ago is forgotten. */
-export class Windows {
-  readonly #clock: Clock;
-  readonly #counts = new LRUCache<string, number>({ max: MAX_KEYS });
-  #window = -1;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  count(key: string): number {
-    this.#turn();
-    return this.#counts.get(key) ?? 0;
-  }
-
-  add(key: string, by = 1): void {
-    this.#turn();
-    this.#counts.set(key, Math.max((this.#counts.get(key) ?? 0) + by, 0));
-  }
-
-  /** Others counted too: it stands at `count` at least. */
-  raise(key: string, count: number): void {
-    this.#turn();
-    if (count > (this.#counts.get(key) ?? 0)) this.#counts.set(key, count);
-  }
-
-  /** Seconds until the counts start anew. */
-  get secondsLeft(): number {
-    return Math.max(Math.ceil((WINDOW - (this.#clock.now() % WINDOW)) / 1000), 1);
-  }
-
-  #turn(): void {
-    const window = Math.floor(this.#clock.now() / WINDOW);
-    if (window === this.#window) return;
-    this.#window = window;
-    this.#counts.clear();
-  }
-}
+import { Windows } from '../lib/windows.ts';
 
 /** What the flood gates remember between requests. */
 export interface Flood {

@@ -1,5 +1,5 @@
 import type { Topic } from '../directory/names.ts';
-import type { Agent, Directory, NodeIdentity, Org } from '../directory/types.ts';
+import type { Agent, Directory, NodeIdentity, Org, Watcher } from '../directory/types.ts';
 import type { Admission } from '../exchange/admitted.ts';
 import type { ExchangeLookups, ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
@@ -15,7 +15,7 @@ import type { StandingPolicies } from './policies/index.ts';
 import type { GateStore } from './store.ts';
 
 /** What is asked of the gateway, as the table's columns divide it. `answer`: a progress or a reply. */
-export type Column = 'request' | 'answer' | 'event' | 'read' | 'instance' | 'knock';
+export type Column = 'request' | 'answer' | 'event' | 'read' | 'instance' | 'watch' | 'knock';
 
 /** What is there before any gate has spoken. */
 export interface Arrived {
@@ -46,6 +46,11 @@ export interface Called {
   principal: Principal;
   /** Null for tokens and for nobody in particular. */
   proof: RequestProof | null;
+}
+
+/** What only the column of watchers proves. */
+export interface Watching {
+  watcher: Watcher;
 }
 
 export interface Intact {

@@ -1,3 +1,4 @@
+import { neighbourhood } from '../lib/ip.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
 import type { Arrived, Called, Claimed, Gate, Tools } from './facts.ts';
 
@@ -72,14 +73,4 @@ function domainKey(column: Arrived['column'], domain: string): string {
 
 function failureKey(ip: string, claim: Exclude<Claimed['claim'], { kind: 'none' | 'resident' }>): string {
   return `failed ${neighbourhood(ip)} ${claim.kind === 'token' ? '' : claim.domain}`;
-}
-
-/** One IPv6 customer has a /64 of addresses; an IPv4 address stands for itself. */
-function neighbourhood(ip: string): string {
-  if (!ip.includes(':')) return ip;
-  const [head = '', tail] = ip.split('::');
-  const groups = head.split(':');
-  const behind = tail === undefined ? [] : tail.split(':');
-  const zeros = tail === undefined ? 0 : Math.max(8 - groups.length - behind.length, 0);
-  return [...groups, ...Array<string>(zeros).fill('0'), ...behind].slice(0, 4).join(':');
 }

@@ -5,9 +5,9 @@ import type { HttpRequest } from '../lib/http.ts';
 
 /**
  * What is asked. `message`: put a message in. `read`: see or steer something of one's own (a task, a stream).
- * `instance`: one gateway speaks to another about a link. `knock`: may somebody send a body that costs much to read? Its body is still unread.
+ * `instance`: one gateway speaks to another about a link. `watch`: a watcher asks for wakes, with a key for nothing else. `knock`: may somebody send a body that costs much to read? Its body is still unread.
  */
-export type Operation = 'message' | 'read' | 'instance' | 'knock';
+export type Operation = 'message' | 'read' | 'instance' | 'watch' | 'knock';
 
 /** What every wire builds and hands to `admit`. Nothing in it is believed until a gate has proved it. */
 export interface Inbound {

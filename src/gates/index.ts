@@ -1,8 +1,9 @@
+import type { Watcher } from '../directory/types.ts';
 import { type Admitted, markAdmitted } from '../exchange/admitted.ts';
 import type { Principal } from '../exchange/sender.ts';
 import { Refusal } from '../lib/refusal.ts';
 import { address } from './address.ts';
-import { claim, prove } from './authenticate.ts';
+import { claim, prove, proveWatcher } from './authenticate.ts';
 import { capability } from './capability.ts';
 import { consent } from './consent.ts';
 import { createFlood } from './counters.ts';
@@ -20,10 +21,13 @@ import { thread } from './thread.ts';
 export type { Explanation, GateAnswer } from './explain.ts';
 export type { GateDeps } from './facts.ts';
 export type { HandedOn, Inbound, Operation } from './inbound.ts';
+export { bearerToken } from './proofs/token.ts';
 export type { Row } from './run.ts';
 export { createGateStore, type GateStore } from './store.ts';
 
-const everybody = ['request', 'answer', 'event', 'read', 'instance', 'knock'] as const;
+const everybody = ['request', 'answer', 'event', 'read', 'instance', 'watch', 'knock'] as const;
+/** A watcher's key proves nothing anywhere else, and no other proof does there. */
+const people = ['request', 'answer', 'event', 'read', 'instance', 'knock'] as const;
 const all = ['request', 'answer', 'event', 'read', 'instance'] as const;
 const messages = ['request', 'answer', 'event'] as const;
 /** An answer that nobody here asked for is told to its addressee, so it is asked as a request is. */
@@ -38,8 +42,9 @@ export const gates = table()
   .row('flood',        everybody, 'too much from this address?',                                floodByAddress)
   .row('authenticate', everybody, 'which proof does it say it has, and is its form right?',     claim)
   .row('flood',        everybody, 'too much in this name? (before any DID is fetched)',         floodByClaim)
-  .row('authenticate', everybody, 'does the proof hold?',                                       prove)
-  .row('flood',        everybody, 'too much from this domain, now that it is known?',           floodByDomain)
+  .row('authenticate', people,    'does the proof hold?',                                       prove)
+  .row('authenticate', ['watch'], 'is it the key of a watcher?',                                proveWatcher)
+  .row('flood',        people,    'too much from this domain, now that it is known?',           floodByDomain)
   .row('integrity',    all,      'is it what was sent, in time, and only once?',               integrity)
   .row('capability',   all,      'if a capability token is there: does it allow this?',        capability)
   .row('address',      messages, 'who of the caller\'s own speaks, and to whom?',              address)
@@ -54,6 +59,8 @@ export interface Gates {
   admit(inbound: Inbound): Promise<Admitted | Refusal>;
   /** For `read`, `instance` and `knock`: who is calling. The caller's right to the thing itself is the core's to judge. */
   identify(inbound: Inbound): Promise<Principal | Refusal>;
+  /** For `watch`: the org whose wakes the key of a watcher may poll and ack. */
+  watcher(inbound: Inbound): Promise<Watcher | Refusal>;
   /** What would become of a request, gate by gate, without one. For the owner of the agent, and admins: it shows rules. */
   explain(question: Question): Promise<Explanation | Refusal>;
   /** The table, to be shown and tested. */
@@ -67,6 +74,10 @@ export function createGates(deps: GateDeps): Gates {
     async admit(inbound) {
       const facts = await walk(gates, arrived(inbound), tools);
       return facts instanceof Refusal ? facts : markAdmitted(admission(facts as AllFacts));
+    },
+    async watcher(inbound) {
+      const facts = await walk(gates, arrived(inbound), tools);
+      return facts instanceof Refusal ? facts : facts.watcher!;
     },
     explain: (question) => explain(gates.rows, question, tools),
     async identify(inbound) {

@@ -62,3 +62,13 @@ export function networks(list: readonly string[]): Networks {
     );
   };
 }
+
+/** One IPv6 customer has a /64 of addresses; an IPv4 address stands for itself. */
+export function neighbourhood(ip: string): string {
+  if (!ip.includes(':')) return ip;
+  const [head = '', tail] = ip.split('::');
+  const groups = head.split(':');
+  const behind = tail === undefined ? [] : tail.split(':');
+  const zeros = tail === undefined ? 0 : Math.max(8 - groups.length - behind.length, 0);
+  return [...groups, ...Array<string>(zeros).fill('0'), ...behind].slice(0, 4).join(':');
+}

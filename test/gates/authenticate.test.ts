@@ -50,6 +50,21 @@ test('a node token is its node; an agent key its agent; a signature is its signe
   assert.ok(!(instance instanceof Refusal) && instance.kind === 'signer' && instance.isInstance);
 });
 
+test('a watcher key is a watcher, and nothing anywhere else; nothing else is a watcher', async () => {
+  const watch = (authorization: string) => world.gates.watcher(call(bearer(authorization), 'watch'));
+  assert.deepEqual(await watch('rsw_acme'), { keyId: 'w-acme', orgId: 'o-acme' });
+  for (const token of ['rsw_other', 'rsk_reviewer', 'ghn_joel']) {
+    assert.equal(said(await watch(token)), 'authenticate unauthenticated 401', token);
+  }
+  for (const outcome of [
+    await world.gates.identify(call(bearer('rsw_acme'))),
+    await world.gates.admit(message(bearer('rsw_acme'), envelope())),
+  ]) {
+    assert.equal(said(outcome), 'authenticate forbidden 403');
+  }
+  assert.deepEqual(world.writes, []);
+});
+
 test('bad tokens are 401, and a malformed or unknown scheme is not taken for nobody', async () => {
   for (const authorization of [
     'Bearer ghn_unknown',

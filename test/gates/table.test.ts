@@ -27,7 +27,7 @@ test('the table has the ten gates of the design, in its order', () => {
 
 test('every column begins with flood, authenticate, integrity and capability; who knocks has nothing yet to be judged', () => {
   const head = ['flood', 'authenticate', 'flood', 'authenticate', 'flood', 'integrity', 'capability'];
-  const rest: Record<Exclude<Column, 'knock'>, string[]> = {
+  const rest: Record<Exclude<Column, 'knock' | 'watch'>, string[]> = {
     request: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
     answer: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
     event: ['address', 'link', 'consent', 'quota', 'thread'],
@@ -37,11 +37,13 @@ test('every column begins with flood, authenticate, integrity and capability; wh
   for (const column of Object.keys(rest) as Array<keyof typeof rest>)
     assert.deepEqual(names(column), [...head, ...rest[column]], column);
   assert.deepEqual(names('knock'), head.slice(0, 5));
+  // A watcher asks for wakes, and there is nothing else to be judged of it.
+  assert.deepEqual(names('watch'), head.slice(0, 4));
 });
 
 test('no wire is a column, and every row says what it asks', () => {
   const columns = new Set(gates.rows.flatMap((row) => [...row.columns]));
-  assert.deepEqual([...columns].sort(), ['answer', 'event', 'instance', 'knock', 'read', 'request']);
+  assert.deepEqual([...columns].sort(), ['answer', 'event', 'instance', 'knock', 'read', 'request', 'watch']);
   for (const { name, asks } of gates.rows) assert.match(asks, /\?/, name);
 });
 

@@ -226,6 +226,7 @@ export class World {
           ? { keyId: `k-${found.handle}`, agent: found, member: member(found.org as 'acme', found.user) }
           : null;
       },
+      watcherByKey: async (key) => (key === 'rsw_acme' ? { keyId: 'w-acme', orgId: 'o-acme' } : null),
       agentAt: async (address) => {
         this.asked.push('agentAt');
         return find(address);

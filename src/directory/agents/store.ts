@@ -165,6 +165,16 @@ export async function updateAgent(
   ]);
 }
 
+/** Under `lockOrg`. */
+export async function isTaken(db: Queryable, orgId: string, handle: string): Promise<boolean> {
+  const { rows } = await db.query('select from agents where org_id = $1 and handle = $2 limit 1', [orgId, handle]);
+  return rows.length > 0;
+}
+
+export async function setName(db: Queryable, agentId: string, name: string): Promise<void> {
+  await db.query('update agents set display_name = $2 where id = $1', [agentId, name]);
+}
+
 /** Under `lockOrg`: one default agent per member. */
 export async function markDefault(db: Queryable, memberId: string, agentId: string): Promise<void> {
   await db.query('update agents set is_default = false where member_id = $1 and is_default and id <> $2', [

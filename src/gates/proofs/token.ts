@@ -19,6 +19,9 @@ export async function proveToken(token: string, { directory }: Tools): Promise<C
     if (!identity) return refuse('unauthenticated', 'That agent key is not known here, or it was revoked.');
     return { principal: { kind: 'agent', ...identity }, proof: null };
   }
+  // It would be looked up in vain; its holder is told what it is for.
+  if (token.startsWith('rsw_'))
+    return refuse('forbidden', 'A watcher key polls and acks wakes, and does nothing else.');
   const node = await directory.nodeByToken(token);
   if (!node) return refuse('unauthenticated', 'That token is not known here: it was revoked, or belongs elsewhere.');
   return { principal: { kind: 'node', node }, proof: null };

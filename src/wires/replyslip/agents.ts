@@ -1,21 +1,25 @@
-import type { AgentKeys } from '../../directory/agent-keys.ts';
+import type { Deliveries, ShownDelivery } from '../../directory/delivery.ts';
+import type { Registry } from '../../directory/index.ts';
 import type { Lookups } from '../../directory/lookups.ts';
-import type { People } from '../../directory/people.ts';
 import type { Agent } from '../../directory/types.ts';
-import type { Route } from '../../lib/http.ts';
+import type { HttpResponse, Route } from '../../lib/http.ts';
 import { Refusal } from '../../lib/refusal.ts';
-import { type CallDeps, iso, personCall } from './call.ts';
+import type { Wakes } from '../../outbox/wakes.ts';
+import { bodyOf, type CallDeps, iso, personCall } from './call.ts';
+import { deliveryOrder } from './delivery-order.ts';
 import { json, secret } from './errors.ts';
 
 export interface AgentsDeps extends CallDeps {
-  agentKeys: AgentKeys;
-  people: Pick<People, 'memberOf'>;
+  registry: Pick<Registry, 'agentKeys' | 'people'>;
+  deliveries: Deliveries;
   directory: Pick<Lookups, 'agentsOf' | 'agentsOfOrg'>;
+  wakes: Pick<Wakes, 'standing'>;
 }
 
 /** What a person does with the agents that are hers to manage. */
 export function agentRoutes(deps: AgentsDeps): Route[] {
-  const { agentKeys, people, directory } = deps;
+  const { directory, deliveries, wakes } = deps;
+  const { agentKeys, people } = deps.registry;
   return [
     {
       method: 'GET',
@@ -28,8 +32,16 @@ export function agentRoutes(deps: AgentsDeps): Route[] {
         if (member instanceof Refusal) return member;
         const agents =
           member.role === 'admin' ? await directory.agentsOfOrg(member.orgId) : await directory.agentsOf(member.id);
-        const since = await agentKeys.since(agents);
-        return json(200, { agents: agents.map((agent) => ({ ...summary(agent), key: keyView(since.get(agent.id)) })) });
+        const [since, delivery] = await Promise.all([
+          agentKeys.since(agents),
+          deliveries.showAll(agents.map(({ id }) => id)),
+        ]);
+        const rows = agents.map((agent) => ({
+          ...summary(agent),
+          delivery: delivery.get(agent.id) ?? { mode: 'none' },
+          key: keyView(since.get(agent.id)),
+        }));
+        return json(200, { agents: rows });
       }),
     },
     {
@@ -51,7 +63,34 @@ export function agentRoutes(deps: AgentsDeps): Route[] {
         return agent instanceof Refusal ? agent : json(200, { id: agent.id, name: agent.name, revoked: true });
       }),
     },
+    {
+      method: 'GET',
+      path: '/api/v1/agents/{id}/delivery',
+      about: 'How an agent is woken, without any secret, and what became of its wakes',
+      handler: personCall(deps, async ({ node, params }) => {
+        const agent = await agentKeys.managed(node, params.id!);
+        return agent instanceof Refusal ? agent : shown(agent, await deliveries.show(agent.id));
+      }),
+    },
+    {
+      method: 'PUT',
+      path: '/api/v1/agents/{id}/delivery',
+      about: 'Sets how an agent is woken: `webhook`, `local` or `none`. No key can',
+      handler: personCall(deps, async ({ node, params, request }) => {
+        const agent = await agentKeys.managed(node, params.id!);
+        if (agent instanceof Refusal) return agent;
+        const order = bodyOf(deliveryOrder, request);
+        if (order instanceof Refusal) return order;
+        const delivery = await deliveries.set(agent, order);
+        return delivery instanceof Refusal ? delivery : shown(agent, delivery);
+      }),
+    },
   ];
+
+  async function shown(agent: Agent, delivery: ShownDelivery): Promise<HttpResponse> {
+    const { pending, failed, lastError } = await wakes.standing(agent.id);
+    return json(200, { agent_id: agent.id, ...delivery, wakes: { pending, failed, last_error: lastError } });
+  }
 }
 
 /** What the register response and the lists show of an agent. */

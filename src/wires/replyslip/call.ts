@@ -54,6 +54,12 @@ export function answered(handler: (request: HttpRequest) => Promise<Answer>): Ha
   };
 }
 
+/** The org that is named, else the caller's first. */
+export function orgOf(node: NodeIdentity, named: string | null | undefined): string | Refusal {
+  const org = named ?? node.members[0]?.org;
+  return org ?? refuse('forbidden', 'Join an organisation first.');
+}
+
 function whoCalls(deps: CallDeps, request: HttpRequest): Promise<Principal | Refusal> {
   return deps.identify({ wire: 'replyslip', operation: 'read', request, answers: 'poll', idempotent: false });
 }
