@@ -206,7 +206,7 @@ test('Retry-After is honoured; a redirect is a failed try that is not followed',
   clock.advance(1_000);
   hook.answer = ({ path }, response) => void response.writeHead(307, { location: `${path}/inside` }).end();
   await say(gateway, sender, { to: target.address });
-  await eventually('the redirect', async () => (await wakes()).filter(({ attempts }) => attempts === 1).length === 2);
+  await eventually('the redirect', async () => (await wakes()).filter(({ due_at }) => due_at !== null).length === 2);
   assert.ok(hook.arrived.every(({ path }) => path === '/hook'));
   const { json } = await gateway.call('GET', `/api/v1/agents/${target.id}/delivery`);
   assert.deepEqual(json.wakes.pending, 2);
