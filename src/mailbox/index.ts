@@ -109,7 +109,8 @@ export function createMailbox(options: MailboxOptions): Mailbox {
       }),
     async ack(ack) {
       const acked = await store.ack(ack);
-      if (acked.length > 0) room.freed(ack.agentId);
+      // Also when none was left to ack: a reply has acked it before.
+      if (ack.ids.length > 0) room.freed(ack.agentId);
       return acked;
     },
     async extend(lease, leaseMs) {

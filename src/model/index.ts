@@ -91,7 +91,7 @@ export class ModelAgents {
     if (!agent || !asked || asked.ended) return { outcome: 'done' };
 
     const say = await answerer(this.#deps, agent, delivered, asked.exchangeId);
-    const audience: Audience = asked.sender === `m:${agent.memberId}` ? 'owner' : 'peer';
+    const audience: Audience = asked.byPerson && asked.sender === `m:${agent.memberId}` ? 'owner' : 'peer';
     const cut = new AbortController();
     const both = AbortSignal.any([signal, cut.signal]);
     // One that is taken again was partly told before: its asker is told the end alone.
@@ -139,10 +139,11 @@ export class ModelAgents {
     const { agent, asked, delivered, endpoint, speech } = q;
     const spender = { agentId: agent.id, asker: asked.sender };
     if (!(await budget.mayBegin(spender))) return failure('agent_error', 'the tokens of the day are used up');
-    const rows = await store.saidBefore(db, {
+    const rows = await store.saidBefore(db, q.audience, {
       agentId: agent.id,
       conversation: asked.conversation,
       sender: asked.sender,
+      from: delivered.from,
       before: delivered.seq,
       limit: historyMessages,
     });
