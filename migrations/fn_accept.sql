@@ -376,7 +376,11 @@ begin
         v_asked_thread := coalesce(v_asked_thread, it.thread_asked);
       end if;
 
-      if it.target = 'agent' then
+      if it.target = 'room' and not may_post(it.agent_id, array(select json_array_elements_text(it.event -> 'dids')), it.event ->> 'skip') then
+        outcome := 'no_member'; return next; continue;
+      end if;
+
+      if it.target in ('agent', 'room') then
         if it.session is not null then
           select * into se from sessions s where s.agent_id = it.agent_id and s.n = it.session for share;
           if se.n is null or not exists (
@@ -403,7 +407,7 @@ begin
       end if;
 
       v_conv := null;
-      if it.target = 'agent' then
+      if it.target in ('agent', 'room') then
         if it.session is not null then
           v_conv := se.conversation;
           v_session := it.session;
@@ -428,7 +432,7 @@ begin
                              asker_kind, asker_ref)
         values (it.exchange_id, v_seq, it.id, it.asker, it.asker_agent, it.asker_owner, case when it.asker_owner is not null then it.asker_thread end,
                 it.asker_addr, it.asker_session, it.asker_via, it.asker_node, it.asker_thread, it.asked, it.agent_id,
-                case when it.target = 'agent' then it.asked_owner end, v_conv, it.asked_addr, v_session,
+                case when it.target in ('agent', 'room') then it.asked_owner end, v_conv, it.asked_addr, v_session,
                 case when it.held is null then 'submitted' else 'auth_required' end, now_ms, now_ms,
                 it.asker_kind, it.asker_ref);
       if it.push is not null then
@@ -440,6 +444,13 @@ begin
         insert into permissions (id, owner, agent_id, level, action, effects, names, peer_domain, link_id, content, exchange_id, expires_at, created_at, decidable_at)
           select h.id, it.asked_owner, it.agent_id, h.level, h.action, h.effects, h.names, h.domain, h.link_id, h.content, it.exchange_id, it.expires_at, now_ms, h.decidable_at
             from json_to_record(it.held) as h(id text, level text, action text, effects text[], names text[], domain text, link_id text, content text, decidable_at bigint);
+      elsif it.target = 'room' then
+        -- The room answers for itself, in the same commit: what it took is with its members.
+        v_wakes := v_wakes || post_to_room(it.agent_id, it.event, it.from_addr, it.asked_addr, (it.event ->> 'expires')::bigint, now_ms);
+        select v_wakes || a.wakes into v_wakes from accept_messages(json_build_array(json_build_object(
+          'i', 0, 'sender', 'system', 'id', 'posted-' || v_seq, 'kind', 'reply', 'from_addr', it.asked_addr, 'to_addr', '', 'reply_to', it.id,
+          'envelope', it.event ->> 'reply', 'wire', 'relay', 'expires_at', it.expires_at, 'target', 'asker', 'exchange_id', it.exchange_id,
+          'state', 'completed')), origin, now_ms) a;
       elsif it.target = 'agent' then
         insert into deliveries (agent_id, message_seq, message_id, reply_to, thread, to_addr, session, reserved_for, expires_at)
           values (it.agent_id, v_seq, it.id, null, v_conv, it.asked_addr || '#s' || v_session, v_session, it.reserved_for, it.expires_at);

@@ -20,6 +20,7 @@ import { Letters } from './exchange/confer/index.ts';
 import { createExchange } from './exchange/index.ts';
 import { PushConfigs } from './exchange/push/index.ts';
 import { RemoteTasks } from './exchange/remote/index.ts';
+import { RoomHub } from './exchange/rooms/index.ts';
 import { Sessions } from './exchange/sessions/index.ts';
 import { Tasks } from './exchange/task/index.ts';
 import { Topics } from './exchange/topics/index.ts';
@@ -194,7 +195,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     base: config.url,
     loopback,
   });
-  const exchange = createExchange({ db, notifier, clock, outbox });
+  const roomHub = new RoomHub({ db, clock, keyring });
+  const exchange = createExchange({ db, notifier, clock, outbox, rooms: roomHub });
   const topics = new Topics({ db, clock, directory, federation, client: federation.client, outbox });
   const cancels = new Cancels({ db, clock, notifier, outbox });
   const tasks = new Tasks({ db, notifier, clock, cancels });

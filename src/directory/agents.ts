@@ -9,6 +9,7 @@ import { readNewName } from './names.ts';
 import { isInTeam, orgsById, teamId } from './people/store.ts';
 import type { People } from './people.ts';
 import { plans } from './plans.ts';
+import { roomFault } from './rooms.ts';
 import type { Address, Agent, AgentPolicy, Member, NodeIdentity } from './types.ts';
 
 export interface AgentsDeps {
@@ -67,7 +68,7 @@ export class Agents {
   async announce(node: NodeIdentity, address: Address, said: Announcement): Promise<Announced | Refusal> {
     const caller = this.#deps.people.memberOf(node, address.org);
     if (caller instanceof Refusal) return caller;
-    const fault = marksFault(node, caller, said) ?? policyFault(said) ?? profileFault(said);
+    const fault = marksFault(node, caller, said) ?? policyFault(said) ?? profileFault(said) ?? roomFault(said.profile);
     if (fault) return fault;
     const path = { org: caller.org, team: address.team, user: address.user, agent: address.agent };
     if (caller.handle !== address.user) return this.#mark(caller, path, said);

@@ -3,12 +3,17 @@ import { newId } from '../lib/ids.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
 import type { Admission, Held } from './admitted.ts';
 import { tooMany } from './push/index.ts';
+import { notInRoom, type RoomPost } from './rooms/index.ts';
 import { stateAfter } from './state.ts';
 import type { AcceptItem, AcceptRow } from './store.ts';
 import type { Accepted, Beside } from './types.ts';
 
 /** What an admitted message writes, as `accept_messages` reads it. */
-export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Beside = {}): AcceptItem {
+export function toItem(
+  admission: Admission,
+  clock: Clock,
+  { goesOn, push, post }: Beside & { post?: RoomPost } = {},
+): AcceptItem {
   const { envelope, sender, target, signature, proof } = admission;
   const id = admission.idempotent ? envelope.id : newId(clock);
   const item: AcceptItem = {
@@ -73,6 +78,7 @@ export function toItem(admission: Admission, clock: Clock, { goesOn, push }: Bes
     ...(admission.held && { held: heldItem(admission.held, clock) }),
     // An event for one agent: nobody asked for it, and nothing is owed for it.
     ...(envelope.kind === 'event' && { target: 'note' as const }),
+    ...(post && { target: 'room' as const, event: post }),
     agent_id: target.agent.id,
     asked_owner: target.agent.memberId,
     asked: `m:${target.agent.memberId}`,
@@ -134,6 +140,8 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         `The plan of ${item.from_addr.split('/', 1)[0]} allows ${item.quota_limit} messages a day. The count starts anew at 00:00 UTC.`,
         { data: { quota: true, limit: item.quota_limit } },
       ).by('quota');
+    case 'no_member':
+      return notInRoom();
     case 'missing':
       return refuse('not_found', 'Task not found.').by('thread');
     case 'held':
@@ -155,7 +163,9 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         thread: row.thread,
         to: row.addressee,
         signed: row.signed,
-        state: item.state ?? (item.held ? 'auth_required' : item.target === 'event' ? 'completed' : 'submitted'),
+        state:
+          item.state ??
+          (item.held ? 'auth_required' : item.target === 'event' || item.target === 'room' ? 'completed' : 'submitted'),
       };
   }
 }

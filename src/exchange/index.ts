@@ -9,6 +9,7 @@ import { Carrier, type FirstTries } from './carrier.ts';
 import { FileAcceptances, readFiles } from './files/files.ts';
 import { createLookups } from './lookup.ts';
 import type { ExchangeLookups } from './lookups.ts';
+import type { RoomHub } from './rooms/index.ts';
 import { type AcceptItem, type AcceptRow, acceptMessages, updatedAt } from './store.ts';
 import { followed, readTask } from './tasks.ts';
 import { readThread, type ThreadView } from './threads.ts';
@@ -23,6 +24,7 @@ export interface ExchangeOptions {
   /** How long a sender waits for the first answer of another gateway before it is told "accepted" (design §10). */
   firstTryMs?: number;
   outbox: FirstTries;
+  rooms: Pick<RoomHub, 'post'>;
 }
 
 export interface Core extends Exchange {
@@ -43,7 +45,7 @@ export interface Core extends Exchange {
 
 const deadlock = '40P01';
 
-export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox }: ExchangeOptions): Core {
+export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox, rooms }: ExchangeOptions): Core {
   const carrier = new Carrier(db, clock, outbox);
   const stopping = new AbortController();
   // Each call that waits listens.
@@ -84,10 +86,15 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
         // The decision about its first message does not cover this one.
         return refuse('policy_denied', 'What is asked of the owner every time is a request of its own.').by('policy');
       }
+      const post = await rooms.post(admitted, beside);
+      if (post instanceof Refusal) return post;
       const goesOn = beside.goesOn && (await followed(db, beside.goesOn));
       if (goesOn instanceof Refusal) return goesOn;
       // Nobody in particular is known by the unguessable id of the task alone, and is then who opened it.
-      const item = { ...toItem(admitted, clock, beside), ...(goesOn?.sender && { sender: goesOn.sender }) };
+      const item = {
+        ...toItem(admitted, clock, { ...beside, ...(post && { post }) }),
+        ...(goesOn?.sender && { sender: goesOn.sender }),
+      };
       const row = await (admitted.files ? withFiles.submit(item, admitted.files) : acceptances.submit(item));
       if (row instanceof Refusal) return row;
       const accepted = toAccepted(row, item);
@@ -144,6 +151,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
 
 /** Topics come before mailboxes. */
 function lockOf({ agent_id, target, to_addr }: AcceptItem): string {
+  if (target === 'room') return `1 ${agent_id}`;
   return agent_id ? `2 ${agent_id}` : target === 'event' ? `1 ${to_addr}` : '';
 }
 

@@ -25,7 +25,7 @@ export interface AcceptItem {
   /** Messages that this org may send on a UTC day; null: any number. */
   quota_limit?: number | null;
   reserved_for: string | null;
-  target: 'agent' | 'remote' | 'asker' | 'event' | 'follow' | 'note';
+  target: 'agent' | 'room' | 'remote' | 'asker' | 'event' | 'follow' | 'note';
   exchange_id?: string;
   agent_id?: string;
   asked_owner?: string;
@@ -53,7 +53,7 @@ export interface AcceptItem {
   outbox_body?: string;
   state?: ExchangeState;
   reason?: string | null;
-  /** For `spread_event` (migrations/fn_topics.sql). */
+  /** For `spread_event` (migrations/fn_topics.sql), or `post_to_room` (fn_rooms.sql). */
   event?: object;
   sealed?: boolean;
   asker_node?: string | null;
@@ -85,6 +85,7 @@ export interface AcceptRow {
     | 'no_room'
     | 'day_used'
     | 'missing'
+    | 'no_member'
     | 'push_full'
     | 'held';
   /** Null for an event. */

@@ -1,11 +1,13 @@
 import type { Db } from '../db/types.ts';
 import type { Registry } from '../directory/index.ts';
+import { roomOf } from '../directory/rooms.ts';
 import { redsynFingerprint } from '../identity/redsyn-seal.ts';
 import type { DidResolver } from '../identity/resolver.ts';
 import { Questions } from '../lib/batch.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Fetch } from '../lib/fetch-types.ts';
 import type { Log } from '../lib/log.ts';
+import { refuse } from '../lib/refusal.ts';
 import type { Outbox, Sender } from '../outbox/index.ts';
 import { Contacts } from './contacts/contacts.ts';
 import { ConsentTeller } from './contacts/teller.ts';
@@ -19,7 +21,9 @@ import { Teller } from './links/teller.ts';
 import { toLink } from './links/view.ts';
 import { PeerClient } from './peer-client.ts';
 import { Remote } from './remote.ts';
+import { Rooms } from './rooms/index.ts';
 import { CallTeller, Trust } from './trust/index.ts';
+import { peerOf } from './trust/store.ts';
 import type {
   ConsentOperations,
   ExposedDirectory,
@@ -55,6 +59,7 @@ export interface FederationParts extends Federation, ConsentOperations {
   readonly client: PeerClient;
   /** What agents here know of did:keys. */
   readonly trust: Trust;
+  readonly rooms: Rooms;
   /** For the outbox. */
   readonly senders: readonly Sender[];
 }
@@ -68,8 +73,21 @@ export function createFederation(deps: FederationDeps): FederationParts {
   const operations = new Operations({ db, clock, authority, people, teller });
   const consents = new ConsentTeller({ clock, client, outbox });
   const calls = new CallTeller({ clock, outbox });
-  const contacts = new Contacts({ db, clock, teller: consents, calls });
-  const trust = new Trust({ db, clock, fetch, keyring, directory: lookups, contacts, teller: calls, base });
+  const rooms = new Rooms({ db, clock, keyring, directory: lookups });
+  const contacts = new Contacts({
+    db,
+    clock,
+    teller: consents,
+    calls,
+    async join(tx, id, did) {
+      const room = await lookups.agentById(id);
+      const { name = '', url = null } = (await peerOf(tx, id, did)) ?? {};
+      return room && roomOf(room)
+        ? rooms.letIn(tx, room, { did, name, url })
+        : refuse('not_found', 'That room is there no longer.');
+    },
+  });
+  const trust = new Trust({ db, clock, fetch, keyring, directory: lookups, contacts, rooms, teller: calls, base });
 
   const byPeer = new Questions<store.PeerName, Link | null>({
     name: (name) => JSON.stringify(name),
@@ -137,6 +155,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     peerId: (did) => contacts.peerId(did),
     requestConnection: (request) => contacts.requestConnection(request),
     presentIntroduction: (agent, sender, credential) => trust.introductions.present(agent, sender, credential),
+    isRoomMember: (room, who) => rooms.isMember(room, who),
     isIntroduced: (agent, sender) => trust.introductions.covers(agent, sender),
     listRequests: (owner, decided) => contacts.listRequests(owner, decided),
     decide: (owner, id, decision) => contacts.decide(owner, id, decision),
@@ -168,6 +187,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     exposed,
     client,
     trust,
+    rooms,
     discovery: new Discovery({ clock, fetch, resolver, loopback }),
     senders: [teller, consents],
   };

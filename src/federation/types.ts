@@ -75,6 +75,8 @@ export interface Federation {
     agentId: string | null;
     /** Shortened to 500 characters. */
     firstMessage: string;
+    /** The room that it asks to join; absent: it asks to reach the owner. */
+    room?: string;
   }): Promise<void>;
   /**
    * A did:key shows an introduction, as JSON text; what holds is remembered. Refusals: `introduction_invalid`, `introducer_unknown` (muretai-wire-facts
@@ -83,6 +85,8 @@ export interface Federation {
   presentIntroduction(agent: Agent, sender: string, credential: string): Promise<object | Refusal>;
   /** One that was shown before still covers it: valid, not revoked, by somebody whom the owner still trusts. */
   isIntroduced(agent: Agent, sender: string): Promise<boolean>;
+  /** Whether any of these DIDs, or that agent here, is a member of the room. */
+  isRoomMember(room: Agent, who: { dids: readonly string[]; localAgent: string | null }): Promise<boolean>;
 }
 
 export interface LinkLogEntry {
@@ -191,6 +195,8 @@ export interface ConnectionRequest {
   peerDomain: string;
   agentId: string | null;
   firstMessage: string;
+  /** The room that it asks to join, or ''. */
+  room: string;
   decision: 'pending' | 'allowed' | 'denied';
   createdAt: number;
   decidedAt: number | null;

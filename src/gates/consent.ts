@@ -1,5 +1,7 @@
 import { namesAuthority } from '../directory/names.ts';
+import { type RoomAxes, roomOf } from '../directory/rooms.ts';
 import type { Agent } from '../directory/types.ts';
+import { notInRoom } from '../exchange/rooms/index.ts';
 import type { Sender } from '../exchange/sender.ts';
 import { exposes } from '../federation/exposure.ts';
 import type { Contact, Link } from '../federation/types.ts';
@@ -52,6 +54,8 @@ async function mayReach(
 ): Promise<Refusal | Contact | null> {
   const { federation, self, note } = tools;
   const { sender, names, link, envelope } = facts;
+  const room = roomOf(agent);
+  if (room) return mayPost(agent, room, facts, tools);
   if (sender.kind === 'local' && sender.member.orgId === agent.orgId) {
     note?.('of the same organisation');
     return null;
@@ -103,6 +107,38 @@ async function mayReach(
   return pending();
 }
 
+/** A room takes what its members write, whoever they are else. A did:key that may ask to join leaves that question. */
+async function mayPost(room: Agent, axes: RoomAxes, facts: Placed, tools: Tools): Promise<Refusal | null> {
+  const { federation, self, note } = tools;
+  const { sender, names, envelope } = facts;
+  if (sender.kind === 'anonymous') return unauthenticated(self);
+  const localAgent = sender.kind === 'local' ? (sender.agent?.id ?? null) : null;
+  const [isMember, contact, blocked] = await Promise.all([
+    federation.isRoomMember(room, { dids: names, localAgent }),
+    federation.contact(room.memberId, names),
+    'domain' in sender && sender.domain !== '' && federation.isDomainBlocked(room.orgId, sender.domain, room.memberId),
+  ]);
+  if (isMember && !contact?.blocked && !blocked) {
+    note?.('a member of the room');
+    return null;
+  }
+  note?.('no member of the room');
+  if (sender.kind === 'local' && sender.member.orgId === room.orgId) return notInRoom();
+  const peerDid = names.at(-1)!;
+  const mayAsk = axes.join === 'request' && peerDid.startsWith('did:key:') && !contact?.blocked;
+  if (mayAsk) {
+    const firstMessage = excerpt(envelope.body);
+    await federation.requestConnection({
+      owner: room.memberId,
+      peerDid,
+      agentId: room.id,
+      firstMessage,
+      room: room.id,
+    });
+  }
+  return pending();
+}
+
 /** An introduction covers a did:key: the one that it shows, else one that it showed before (muretai-wire-facts §9). */
 async function isIntroduced(
   agent: Agent,
@@ -129,6 +165,7 @@ export async function stillReaches(
     q.domain !== '' && federation.isDomainBlocked(agent.orgId, q.domain, agent.memberId),
   ]);
   if (blocked || contact?.blocked) return false;
+  if (roomOf(agent)) return federation.isRoomMember(agent, { dids: q.names, localAgent: null });
   if (q.linkId !== null) {
     const path = `${agent.team}/${agent.user}/${agent.handle}`;
     if (link?.state !== 'active' || !exposes(link.ours, path)) return false;

@@ -1,3 +1,4 @@
+import { roomOf } from '../directory/rooms.ts';
 import type { Agent } from '../directory/types.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
 import { countdownMs, effectsOf, levelOf } from './actions.ts';
@@ -15,7 +16,14 @@ export const policy: Gate<Facts, Judged> = async (facts, tools) => {
   const { addressed, sender, signature, envelope } = facts;
   if (addressed.kind !== 'agent') return { held: null };
   const { agent } = addressed;
-  if (sender.kind === 'local' && sender.member.orgId === agent.orgId && !(await takesFrom(agent, sender, tools))) {
+  // Who writes to a room was asked at consent: its members.
+  const isRoom = roomOf(agent) !== null;
+  if (
+    !isRoom &&
+    sender.kind === 'local' &&
+    sender.member.orgId === agent.orgId &&
+    !(await takesFrom(agent, sender, tools))
+  ) {
     tools.note?.(`the agent's \`allow\`: ${listing(agent)}`);
     return refuse('policy_denied', `${agent.address} takes requests only from ${listing(agent)}`);
   }
@@ -55,6 +63,8 @@ async function standing(agent: Agent, facts: Facts, tools: Tools): Promise<Judge
   if (verdict === 'deny') return refuse('policy_denied');
   // What asks nothing is shown, and waits for nobody.
   if (envelope.kind !== 'request') return { held: null };
+  // What is said in a room cannot wait for one of those who hear it.
+  if (roomOf(agent)) return refuse('policy_denied');
   const level = levelOf(action);
   const decidableAt = tools.clock.now() + (level === 'L3' ? countdownMs : 0);
   const effects = actions.flatMap(effectsOf);

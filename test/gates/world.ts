@@ -101,6 +101,8 @@ export class World {
   /** By the credential's text, and `<agent id> <did>` of who showed one before. */
   introductions = new Map<string, object>();
   introduced = new Set<string>();
+  /** `<room id> <did or agent id>`. */
+  roomMembers = new Set<string>();
   /** Of every owner. */
   policy: string | null = null;
   exchanges: (ExchangeRef & { domain?: string })[] = [];
@@ -289,6 +291,10 @@ export class World {
       presentIntroduction: async (_agent, _sender, credential) => {
         this.asked.push('presentIntroduction');
         return this.introductions.get(credential) ?? refuse('introduction_invalid');
+      },
+      isRoomMember: async (room, { dids, localAgent }) => {
+        this.asked.push('isRoomMember');
+        return [...dids, localAgent].some((who) => this.roomMembers.has(`${room.id} ${who}`));
       },
       isIntroduced: async (agent, sender) => {
         this.asked.push('isIntroduced');

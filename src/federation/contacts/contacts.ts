@@ -28,12 +28,20 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   readonly #blocked: Questions<{ orgId: string; domain: string; owner: string | null }, boolean>;
   readonly #teller: ConsentTeller | null;
   readonly #calls: Pick<CallTeller, 'answer'> | null;
+  readonly #join: ((tx: Tx, room: string, did: string) => Promise<Outcome<true>>) | null;
 
-  /** `teller`: tells other gateways of consent. `calls`: tells did:keys that asked to connect. */
-  constructor(deps: { db: Db; clock: Clock; teller?: ConsentTeller; calls?: Pick<CallTeller, 'answer'> }) {
+  /** `teller`: tells other gateways of consent. `calls`: tells did:keys that asked to connect. `join`: makes somebody a member of a room. */
+  constructor(deps: {
+    db: Db;
+    clock: Clock;
+    teller?: ConsentTeller;
+    calls?: Pick<CallTeller, 'answer'>;
+    join?: (tx: Tx, room: string, did: string) => Promise<Outcome<true>>;
+  }) {
     const { db, clock } = deps;
     this.#teller = deps.teller ?? null;
     this.#calls = deps.calls ?? null;
+    this.#join = deps.join ?? null;
     this.#db = db;
     this.#clock = clock;
     this.#peers = new Questions({ name: String, run: (dids) => this.#ensure(db, dids) });
@@ -64,7 +72,7 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   }
 
   async requestConnection(request: Parameters<Federation['requestConnection']>[0]): Promise<void> {
-    const { owner, peerDid, agentId, firstMessage } = request;
+    const { owner, peerDid, agentId, firstMessage, room = '' } = request;
     const now = this.#clock.now();
     const row = {
       id: newId(this.#clock),
@@ -73,6 +81,7 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
       peerDomain: domainOf(peerDid),
       agentId,
       firstMessage: shorten(firstMessage),
+      room,
       now,
     };
     await store.requestConnection(this.#db, row, row.peerDomain === '' ? maxPendingKeys : maxPending);
@@ -89,11 +98,14 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
       const decided = await store.decideRequest(tx, { owner, id: requestId, decision: to, now });
       if (!decided)
         return (await store.requestById(tx, owner, requestId)) ?? refuse('not_found', 'There is no such request.');
-      if (decision === 'allow') {
+      if (decision === 'allow' && decided.room !== '') {
+        const joined = await this.#join?.(tx, decided.room, decided.peerDid);
+        if (joined instanceof Refusal) return joined;
+      } else if (decision === 'allow') {
         await this.#add(tx, owner, decided.peerDid, null, 'inbound_request');
         await this.#tell(tx, decided.peerDid);
       }
-      await this.#calls?.answer(tx, owner, decided.peerDid, decision === 'allow');
+      await this.#calls?.answer(tx, { owner, did: decided.peerDid, agentId: decided.agentId }, decision === 'allow');
       return decided;
     });
   }
@@ -189,7 +201,7 @@ export class Contacts implements Omit<ConsentOperations, 'contacts'> {
     const contact = await this.#add(tx, owner, peerDid, alias, via);
     if (await store.answerRequest(tx, owner, peerDid, this.#clock.now())) {
       await this.#tell(tx, peerDid);
-      await this.#calls?.answer(tx, owner, peerDid, true);
+      await this.#calls?.answer(tx, { owner, did: peerDid, agentId: null }, true);
     }
     return contact;
   }

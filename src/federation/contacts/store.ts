@@ -69,7 +69,7 @@ export async function deleteContact(db: Queryable, owner: string, id: string): P
 }
 
 const requestColumns = `id, owner, peer_did as "peerDid", peer_domain as "peerDomain", agent_id as "agentId",
-  first_message as "firstMessage", decision, created_at as "createdAt", decided_at as "decidedAt"`;
+  first_message as "firstMessage", room, decision, created_at as "createdAt", decided_at as "decidedAt"`;
 
 /**
  * One row per owner and stranger. A request that was allowed and whose contact the owner has removed since is a new one; a denied one stays
@@ -86,20 +86,22 @@ export async function requestConnection(
     peerDomain: string;
     agentId: string | null;
     firstMessage: string;
+    room: string;
     now: number;
   },
   max: number,
 ): Promise<void> {
-  const sql = `insert into connection_requests (id, owner, peer_did, peer_domain, agent_id, first_message, created_at)
-    select $1, $2, $3, $4, $5, $6, $7::bigint
+  const sql = `insert into connection_requests (id, owner, peer_did, peer_domain, agent_id, first_message, created_at, room)
+    select $1, $2, $3, $4, $5, $6, $7::bigint, $9
     where (select count(*) from connection_requests where owner = $2 and decision = 'pending' and (peer_domain = '') = ($4 = '')) < $8
       and not ($4 = '' and exists (select from trust_settings where agent_id = $5 and connect = 'closed'))
-    on conflict (owner, peer_did) do update set decision = 'pending', decided_at = null, created_at = excluded.created_at,
+    on conflict (owner, peer_did, room) do update set decision = 'pending', decided_at = null, created_at = excluded.created_at,
       agent_id = excluded.agent_id, first_message = excluded.first_message
-    where connection_requests.decision = 'allowed' and not exists (
-      select 1 from contacts c join peers p on p.id = c.peer_id where c.owner = excluded.owner and p.did = excluded.peer_did)`;
-  const { id, owner, peerDid, peerDomain, agentId, firstMessage, now } = request;
-  await db.query(sql, [id, owner, peerDid, peerDomain, agentId, firstMessage, now, max]);
+    where connection_requests.decision = 'allowed' and case when excluded.room = ''
+      then not exists (select from contacts c join peers p on p.id = c.peer_id where c.owner = excluded.owner and p.did = excluded.peer_did)
+      else not exists (select from room_members m where m.agent_id = excluded.room and m.did = excluded.peer_did and m.state = 'member') end`;
+  const { id, owner, peerDid, peerDomain, agentId, firstMessage, now, room } = request;
+  await db.query(sql, [id, owner, peerDid, peerDomain, agentId, firstMessage, now, max, room]);
 }
 
 export async function listRequests(
@@ -225,7 +227,7 @@ export async function namePeers(db: Queryable, peers: ReadonlyArray<{ did: strin
 export async function answerRequest(db: Queryable, owner: string, did: string, now: number): Promise<boolean> {
   const { rowCount } = await db.query(
     `update connection_requests set decision = 'allowed', decided_at = $3
-      where owner = $1 and decision in ('pending', 'denied') and (peer_did = $2 or starts_with($2, peer_did || ':') or starts_with(peer_did, $2 || ':'))`,
+      where owner = $1 and room = '' and decision in ('pending', 'denied') and (peer_did = $2 or starts_with($2, peer_did || ':') or starts_with(peer_did, $2 || ':'))`,
     [owner, did, now],
   );
   return rowCount > 0;

@@ -1,19 +1,27 @@
 import type { Db, Tx } from '../../db/types.ts';
 import { attempt } from '../../directory/attempt.ts';
+import { roomOf } from '../../directory/rooms.ts';
 import type { Agent } from '../../directory/types.ts';
 import { didKeyOf } from '../../identity/introduction.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { type Refusal, refuse } from '../../lib/refusal.ts';
+import { Refusal, refuse } from '../../lib/refusal.ts';
 import type { Contacts } from '../contacts/contacts.ts';
+import { connectOf, type Rooms } from '../rooms/index.ts';
+import type { Admission } from './admission.ts';
+import { standingOf } from './standing.ts';
 import * as store from './store.ts';
 import type { CallTeller } from './teller.ts';
 
 export interface ConnectDeps {
   db: Db;
   clock: Clock;
-  contacts: Pick<Contacts, 'requestConnection' | 'letIn'>;
+  contacts: Pick<Contacts, 'requestConnection'>;
+  admission: Admission;
+  rooms: Pick<Rooms, 'endIn'>;
   teller: CallTeller;
 }
+
+const via = 'muretai_connect';
 
 export interface Knock extends store.Reach {
   note: string;
@@ -32,42 +40,49 @@ export class Connect {
    * told. Refusals: `connect_refused`, `already_connected`, `rate_limited` when too many questions wait for the owner.
    */
   async request(agent: Agent, caller: string, knock: Knock): Promise<{ status: 'pending' | 'connected' } | Refusal> {
-    const { db, clock, contacts } = this.#deps;
+    const { db, clock, contacts, admission } = this.#deps;
     const now = clock.now();
-    const q = { agentId: agent.id, owner: agent.memberId, did: caller, now };
-    const [{ connect }, { relation }] = await Promise.all([store.settingsOf(db, agent.id), store.standing(db, q)]);
+    const [connect, { relation }] = await Promise.all([this.#policy(agent), standingOf(db, agent, caller, now)]);
     if (relation === 'direct') return refuse('already_connected');
     if (connect === 'closed') return refuse('connect_refused');
     if (relation === 'blocked') return { status: 'pending' };
-    const isMutual = await attempt(db, async (tx): Promise<boolean> => {
+    const isMutual = await attempt(db, async (tx): Promise<boolean | Refusal> => {
       const weAsked = await store.endAsked(tx, { agentId: agent.id, did: caller, state: 'connected', now });
       if (!weAsked && connect !== 'open') return false;
-      await this.#connected(tx, agent, caller, knock);
-      return true;
+      return admission.letIn(tx, agent, caller, { reach: knock, via });
     });
+    if (isMutual instanceof Refusal) return isMutual;
     if (isMutual) return { status: 'connected' };
-    const firstMessage = knock.note || `${knock.name || caller} asks to connect.`;
-    await contacts.requestConnection({ owner: agent.memberId, peerDid: caller, agentId: agent.id, firstMessage });
-    if (!(await store.hasKnocked(db, agent.memberId, caller))) {
+    const owner = agent.memberId;
+    const room = roomOf(agent) ? agent.id : '';
+    const firstMessage = knock.note || `${knock.name || caller} asks to ${room === '' ? 'connect' : 'join the room'}.`;
+    await contacts.requestConnection({ owner, peerDid: caller, agentId: agent.id, firstMessage, room });
+    if (!(await store.hasKnocked(db, { owner, did: caller, room }))) {
       return refuse('rate_limited', 'Too many requests wait for the owner. Try again later.');
     }
     await store.savePeer(db, { agentId: agent.id, did: caller, reach: knock, now });
     return { status: 'pending' };
   }
 
-  /** `caller` answers what the agent asked it. An answer to nothing is `no_pending_request`, and plants nothing. */
+  /**
+   * `caller` answers what the agent asked it. An answer to nothing is `no_pending_request`, and plants nothing. A member of a room that declines what it
+   * was asked before leaves it.
+   */
   async respond(
     agent: Agent,
     caller: string,
     { accept, ...reach }: store.Reach & { accept: boolean },
   ): Promise<{ status: 'connected' | 'declined' } | Refusal> {
-    const { db, clock } = this.#deps;
+    const { db, clock, admission, rooms } = this.#deps;
     return attempt(db, async (tx): Promise<{ status: 'connected' | 'declined' } | Refusal> => {
       const state = accept ? 'connected' : 'declined';
       const isAnswer = await store.endAsked(tx, { agentId: agent.id, did: caller, state, now: clock.now() });
-      if (!isAnswer) return refuse('no_pending_request');
-      if (accept) await this.#connected(tx, agent, caller, reach);
-      return { status: state };
+      if (!isAnswer) {
+        const left = !accept && roomOf(agent) !== null && (await rooms.endIn(tx, agent, caller, 'left'));
+        return left ? { status: 'declined' } : refuse('no_pending_request');
+      }
+      const done = accept ? await admission.letIn(tx, agent, caller, { reach, via }) : true;
+      return done instanceof Refusal ? done : { status: state };
     });
   }
 
@@ -90,12 +105,16 @@ export class Connect {
     answer: { status: 'connected' | 'pending' } | { problem: string },
   ): Promise<void> {
     const { agent, did } = call;
-    const now = this.#deps.clock.now();
+    const { clock, admission } = this.#deps;
+    const now = clock.now();
     if ('problem' in answer) {
       await store.endAsked(tx, { agentId: agent.id, did, state: 'failed', problem: answer.problem, now });
     } else if (answer.status === 'connected') {
       const waited = await store.endAsked(tx, { agentId: agent.id, did, state: 'connected', now });
-      if (waited) await this.#connected(tx, agent, did, { name: '', url: null, relay: null, encPub: null });
+      const known = waited ? await store.peerOf(tx, agent.id, did) : null;
+      const reach = known ?? { name: '', url: null, relay: null, encPub: null };
+      const done = waited ? await admission.letIn(tx, agent, did, { reach, via }) : true;
+      if (done instanceof Refusal) await store.failAsked(tx, { agentId: agent.id, did, problem: done.words, now });
     }
   }
 
@@ -114,7 +133,7 @@ export class Connect {
       return invalid('url', 'must be an https URL');
     return attempt(db, async (tx): Promise<true | Refusal> => {
       const now = clock.now();
-      const { relation } = await store.standing(tx, { agentId: agent.id, owner: agent.memberId, did, now });
+      const { relation } = await standingOf(tx, agent, did, now);
       if (relation === 'direct') return refuse('already_connected');
       if (relation === 'blocked') return refuse('conflict', 'You blocked that contact: unblock it first.');
       await store.insertAsked(tx, { agentId: agent.id, did, method, now });
@@ -124,10 +143,9 @@ export class Connect {
     });
   }
 
-  async #connected(tx: Tx, agent: Agent, did: string, reach: store.Reach): Promise<void> {
-    const { contacts, clock } = this.#deps;
-    await contacts.letIn(tx, agent.memberId, did, { alias: null, via: 'muretai_connect' });
-    await store.savePeer(tx, { agentId: agent.id, did, reach, now: clock.now() });
+  async #policy(agent: Agent): Promise<store.ConnectPolicy> {
+    const axes = roomOf(agent);
+    return axes ? connectOf(axes) : (await store.settingsOf(this.#deps.db, agent.id)).connect;
   }
 }
 

@@ -5,6 +5,8 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Fetch } from '../../lib/fetch-types.ts';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
 import type { Contacts } from '../contacts/contacts.ts';
+import type { Rooms } from '../rooms/index.ts';
+import { Admission } from './admission.ts';
 import { Connect } from './connect.ts';
 import { Introductions } from './introductions.ts';
 import { Invites } from './invites.ts';
@@ -35,6 +37,7 @@ export interface TrustDeps {
   keyring: Pick<Keyring, 'agent' | 'didKey' | 'signer'>;
   directory: Pick<Directory, 'agentByDid' | 'agentById'> & { publicAgents(): Promise<readonly Agent[]> };
   contacts: Pick<Contacts, 'requestConnection' | 'letIn'>;
+  rooms: Rooms;
   teller: CallTeller;
   /** The public base URL without a slash at its end. */
   base: string;
@@ -66,8 +69,9 @@ export class Trust {
   constructor(deps: TrustDeps) {
     this.#deps = deps;
     this.introductions = new Introductions(deps);
-    this.invites = new Invites(deps);
-    this.connect = new Connect(deps);
+    const admission = new Admission(deps);
+    this.invites = new Invites({ ...deps, admission });
+    this.connect = new Connect({ ...deps, admission });
     this.referrals = new Referrals({ ...deps, introductions: this.introductions });
   }
 

@@ -7,6 +7,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Fetch } from '../../lib/fetch-types.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { Revocations, revocationsDocument } from './revocations.ts';
+import { standingOf } from './standing.ts';
 import * as store from './store.ts';
 
 export interface IntroductionsDeps {
@@ -154,7 +155,7 @@ export class Introductions {
 
   standing(agent: Agent, did: string): Promise<store.Standing> {
     const { db, clock } = this.#deps;
-    return store.standing(db, { agentId: agent.id, owner: agent.memberId, did, now: clock.now() });
+    return standingOf(db, agent, did, clock.now());
   }
 
   /** The did:key of the agent that the credential names, so far as it is one of its: its owner's, or one from before a rotation, is the agent's too. */

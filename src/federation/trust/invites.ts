@@ -8,14 +8,15 @@ import { signInvitation } from '../../identity/invitation.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId, sha256 } from '../../lib/ids.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
-import type { Contacts } from '../contacts/contacts.ts';
+import type { Admission } from './admission.ts';
+import { standingOf } from './standing.ts';
 import * as store from './store.ts';
 
 export interface InvitesDeps {
   db: Db;
   clock: Clock;
   keyring: Pick<Keyring, 'agent' | 'signer' | 'didKey'>;
-  contacts: Pick<Contacts, 'letIn'>;
+  admission: Admission;
   base: string;
 }
 
@@ -81,19 +82,17 @@ export class Invites {
     caller: string,
     { nonce, ...reach }: store.Reach & { nonce: string },
   ): Promise<{ status: 'connected'; did: string; name: string } | Refusal> {
-    const { db, clock, contacts, keyring } = this.#deps;
+    const { db, clock, admission, keyring } = this.#deps;
     const now = clock.now();
     const q = { agentId: agent.id, nonceHash: hashed(nonce), by: caller };
-    const standing = { agentId: agent.id, owner: agent.memberId, did: caller, now };
     const done = await attempt(db, async (tx): Promise<true | Refusal> => {
-      const { relation } = await store.standing(tx, standing);
+      const { relation } = await standingOf(tx, agent, caller, now);
       if (relation !== 'blocked' && (await store.spendInvite(tx, { ...q, now }))) {
-        await contacts.letIn(tx, agent.memberId, caller, { alias: reach.name || null, via: 'muretai_invite' });
-        await store.savePeer(tx, { agentId: agent.id, did: caller, reach, now });
-        return true;
+        return admission.letIn(tx, agent, caller, { reach, via: 'muretai_invite' });
       }
       // Whoever was removed since does not come back by the value it spent before.
-      const isRepeat = (await store.isSpentBy(tx, q)) && (await store.standing(tx, standing)).relation === 'direct';
+      const isRepeat =
+        (await store.isSpentBy(tx, q)) && (await standingOf(tx, agent, caller, now)).relation === 'direct';
       return isRepeat || refuse('introduction_invalid', 'That invitation is not known here, was used, or has ended.');
     });
     if (done instanceof Refusal) return done;

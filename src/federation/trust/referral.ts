@@ -5,6 +5,7 @@ import type { Agent } from '../../directory/types.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Refusal } from '../../lib/refusal.ts';
 import type { Introductions } from './introductions.ts';
+import { standingOf } from './standing.ts';
 import * as store from './store.ts';
 
 export interface ReferralDeps {
@@ -76,12 +77,7 @@ export class Referrals {
     if (topic === '') return undefined;
     const wanted = named.exec(topic)?.[1];
     if (wanted !== undefined) {
-      const { relation, expertise } = await store.standing(db, {
-        agentId: agent.id,
-        owner: agent.memberId,
-        did: wanted,
-        now: clock.now(),
-      });
+      const { relation, expertise } = await standingOf(db, agent, wanted, clock.now());
       const known = relation === 'direct' && expertise.length > 0 ? await store.peerOf(db, agent.id, wanted) : null;
       if (known) return known.did === caller ? undefined : reachOf(known);
     } else {

@@ -85,25 +85,27 @@ const counts = `h.revoked_at is null and h.valid_until > $4
       where k.public_multibase = substring(h.issuer from 9) and k.state <> 'pending' and (k.listed_until is null or k.listed_until > $4)
         and a.org_id = mine.org_id))`;
 
-/** How a did:key stands with an agent of that owner. */
+/** How a did:key stands with an agent of that owner. `isRoom`: its members are what an owner's contacts are to her other agents. */
 export async function standing(
   db: Queryable,
-  q: { agentId: string; owner: string; did: string; now: number },
+  q: { agentId: string; owner: string; did: string; now: number; isRoom: boolean },
 ): Promise<Standing> {
   const sql = `with contact as (
-      select c.blocked from contacts c join peers p on p.id = c.peer_id where c.owner = $2 and p.did = $3
+      select c.blocked from contacts c join peers p on p.id = c.peer_id where c.owner = $2 and p.did = $3 and (c.blocked or not $5)
+      union all
+      select false from room_members m where $5 and m.agent_id = $1 and m.did = $3 and m.state = 'member'
     ), held as (
       select h.issuer, h.level, h.expertise, h.created_at from introductions_held h where h.agent_id = $1 and h.subject = $3 and ${counts}
     ), known as (
       select level, expertise from trust_peers where agent_id = $1 and did = $3
     )
-    select case when (select blocked from contact) then 'blocked' when exists (select from contact) then 'direct'
+    select case when (select bool_or(blocked) from contact) then 'blocked' when exists (select from contact) then 'direct'
         when exists (select from held) then 'introduced' else 'none' end as relation,
       case when exists (select from contact) then coalesce((select level from known), 1000) else (select max(level) from held) end as level,
       coalesce((select array_agg(issuer order by at, issuer) from (select issuer, min(created_at) as at from held group by issuer) v), '{}') as vouchers,
       case when exists (select from contact) then coalesce((select expertise from known), '{}')
         else coalesce((select array_agg(distinct e) from held cross join unnest(held.expertise) as x(e)), '{}') end as expertise`;
-  return (await db.query<Standing>(sql, [q.agentId, q.owner, q.did, q.now])).rows[0]!;
+  return (await db.query<Standing>(sql, [q.agentId, q.owner, q.did, q.now, q.isRoom])).rows[0]!;
 }
 
 /** Contacts of the owner that she said know about `topic`, the best trusted first. */
@@ -318,27 +320,32 @@ export async function endAsked(
   return rowCount > 0;
 }
 
+/** It was answered, and yet nothing came of it. */
+export async function failAsked(
+  db: Queryable,
+  q: { agentId: string; did: string; problem: string; now: number },
+): Promise<void> {
+  const sql = `update trust_asked set state = 'failed', problem = $3, updated_at = $4 where agent_id = $1 and did = $2`;
+  await db.query(sql, [q.agentId, q.did, q.problem.slice(0, 500), q.now]);
+}
+
 export async function askedBy(db: Queryable, agentId: string): Promise<AskedRow[]> {
   const sql = `select did, method, state, problem, created_at as "createdAt" from trust_asked where agent_id = $1 order by created_at desc, did limit 200`;
   return (await db.query<AskedRow>(sql, [agentId])).rows;
 }
 
-/** The agent that a did:key asked to connect with, and where it is told the answer; null when it asked over no such call. */
+/** The agent that a did:key asked to connect with (`agentId`, or any of the owner's), and where it is told the answer; null when it did not say. */
 export async function knockOf(
   db: Queryable,
-  owner: string,
-  did: string,
-): Promise<{ agentId: string; url: string | null; relay: string | null } | null> {
-  const sql = `select t.agent_id as "agentId", t.url, t.relay from trust_peers t join agents a on a.id = t.agent_id
-    where a.member_id = $1 and t.did = $2 order by t.updated_at desc limit 1`;
-  return (
-    (await db.query<{ agentId: string; url: string | null; relay: string | null }>(sql, [owner, did])).rows[0] ?? null
-  );
+  q: { owner: string; did: string; agentId: string | null },
+): Promise<{ agentId: string; url: string | null } | null> {
+  const sql = `select t.agent_id as "agentId", t.url from trust_peers t join agents a on a.id = t.agent_id
+    where a.member_id = $1 and t.did = $2 and ($3::text is null or t.agent_id = $3) order by t.updated_at desc limit 1`;
+  return (await db.query<{ agentId: string; url: string | null }>(sql, [q.owner, q.did, q.agentId])).rows[0] ?? null;
 }
 
 /** Whether the owner was asked and may still say yes, or said no; false when there was no room for the question. */
-export async function hasKnocked(db: Queryable, owner: string, did: string): Promise<boolean> {
-  return (
-    (await db.query('select 1 from connection_requests where owner = $1 and peer_did = $2', [owner, did])).rowCount > 0
-  );
+export async function hasKnocked(db: Queryable, q: { owner: string; did: string; room: string }): Promise<boolean> {
+  const sql = 'select 1 from connection_requests where owner = $1 and peer_did = $2 and room = $3';
+  return (await db.query(sql, [q.owner, q.did, q.room])).rowCount > 0;
 }

@@ -1,4 +1,4 @@
-import type { Queryable, Tx } from '../../db/types.ts';
+import type { Tx } from '../../db/types.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Outbox } from '../../outbox/index.ts';
 import { knockOf } from './store.ts';
@@ -40,9 +40,10 @@ export class CallTeller {
   }
 
   /** The owner answered a did:key that had asked to connect: it is told, when it said where. */
-  async answer(tx: Tx & Queryable, owner: string, did: string, accept: boolean): Promise<void> {
+  async answer(tx: Tx, q: { owner: string; did: string; agentId: string | null }, accept: boolean): Promise<void> {
+    const { did } = q;
     if (!did.startsWith('did:key:')) return;
-    const knock = await knockOf(tx, owner, did);
+    const knock = await knockOf(tx, q);
     if (!knock?.url) return;
     await this.owe(tx, {
       method: 'connect/respond',
