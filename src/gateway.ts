@@ -339,6 +339,8 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         directory,
         tray,
         consent: federation,
+        trust: federation.trust,
+        rooms: federation.rooms,
         policies,
         lookUp: (method, value) => lookUpPeers(method, value, { fetch, resolver, loopback }),
         async localPeer(member, user) {

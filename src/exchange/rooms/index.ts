@@ -49,13 +49,6 @@ export interface RoomNote {
   original: unknown;
 }
 
-/** A room's message on its way to a member elsewhere. */
-export interface RoomErrand {
-  room: Agent;
-  note: RoomNote;
-  /** Where the member is called. */
-  url: string;
-}
 
 const ephemeralMs = 3_600_000;
 

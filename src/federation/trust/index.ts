@@ -80,11 +80,10 @@ export class Trust {
    * trusts; `public`: anybody who signs). Refusals: `query_not_permitted`, `invalid_field`.
    */
   async status(agent: Agent, caller: string, subject: string = caller): Promise<TrustStatus | Refusal> {
-    const { keyring } = this.#deps;
     if (subject.length > longestDid || !subject.startsWith('did:')) {
       return refuse('invalid_field', '`subject` must be a DID.', { data: { field: 'subject' } });
     }
-    const self = await keyring.didKey(keyring.agent(agent));
+    const self = await this.didOf(agent);
     if (subject !== caller && subject !== self && !(await this.#mayAsk(agent, caller)))
       return refuse('query_not_permitted');
     if (subject === self) {
@@ -96,6 +95,12 @@ export class Trust {
     if (relation === 'none' || relation === 'blocked') return { ...none, vouchedBy: [], expertise: [] };
     const depth = relation === 'direct' ? 1 : 2;
     return { subject, trusted: true, relation, depth, trustLevel: level, vouchedBy: vouchers, expertise };
+  }
+
+  /** The did:key that muretai knows the agent by. */
+  didOf(agent: Agent): Promise<string> {
+    const { keyring } = this.#deps;
+    return keyring.didKey(keyring.agent(agent));
   }
 
   settings(agentId: string): Promise<store.TrustSettings> {

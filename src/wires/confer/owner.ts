@@ -3,10 +3,14 @@ import { type OwnerContactsDeps, ownerContactRoutes } from './owner-contacts.ts'
 import { type OwnerExplainDeps, ownerExplainRoutes } from './owner-explain.ts';
 import { type OwnerPermissionsDeps, ownerPermissionRoutes } from './owner-permissions.ts';
 import { type OwnerPoliciesDeps, ownerPolicyRoutes } from './owner-policies.ts';
+import { type OwnerRoomsDeps, ownerRoomRoutes } from './owner-rooms.ts';
+import { type OwnerTrustDeps, ownerTrustRoutes } from './owner-trust.ts';
 
 export type OwnerDeps = OwnerContactsDeps &
   OwnerPermissionsDeps &
-  OwnerExplainDeps & { policies: OwnerPoliciesDeps['policies'] };
+  OwnerExplainDeps &
+  OwnerTrustDeps &
+  OwnerRoomsDeps & { policies: OwnerPoliciesDeps['policies'] };
 
 /** The owner API of Confer (design §10), under a node token. */
 export function ownerRoutes(deps: OwnerDeps): Route[] {
@@ -15,6 +19,8 @@ export function ownerRoutes(deps: OwnerDeps): Route[] {
     ...ownerPermissionRoutes(deps),
     ...ownerPolicyRoutes(deps),
     ...ownerExplainRoutes(deps),
+    ...ownerTrustRoutes(deps),
+    ...ownerRoomRoutes(deps),
   ];
 }
 
@@ -23,4 +29,6 @@ export const ownerPrefixes = [
   '/api/v1/permissions',
   '/api/v1/policies',
   '/api/v1/explain',
+  '/api/v1/trust',
+  '/api/v1/rooms',
 ] as const;
