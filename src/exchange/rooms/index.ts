@@ -49,7 +49,6 @@ export interface RoomNote {
   original: unknown;
 }
 
-
 const ephemeralMs = 3_600_000;
 
 /** A member must not be told from a stranger by whoever is neither. */
