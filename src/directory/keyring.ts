@@ -54,7 +54,10 @@ export async function storedAuthority(db: Queryable): Promise<string | null> {
 /** The key pairs that this instance keeps: one each for itself, its owners and its agents. */
 export class Keyring {
   readonly #deps: KeyringDeps;
-  readonly #active = new LRUCache<string, { signer: Promise<Signer>; until: number }>({ max: 10_000 });
+  readonly #active = new LRUCache<string, { signer: Promise<Signer>; until: number }>({
+    maxSize: 10_000,
+    sizeCalculation: () => 1,
+  });
 
   constructor(deps: KeyringDeps) {
     this.#deps = deps;

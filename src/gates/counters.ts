@@ -10,5 +10,5 @@ export interface Flood {
 }
 
 export function createFlood(clock: Clock): Flood {
-  return { windows: new Windows(clock), proven: new LRUCache({ max: 10_000 }) };
+  return { windows: new Windows(clock), proven: new LRUCache({ maxSize: 10_000, sizeCalculation: () => 1 }) };
 }

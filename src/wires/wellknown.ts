@@ -29,7 +29,7 @@ export function wellknownRoutes(sources: Sources, clock: Clock): Route[] {
 /** When each document was first served as it is: nobody writes down when what it is made of changed, so it may be later than that, never earlier. */
 class Changes {
   readonly #clock: Clock;
-  readonly #seen = new LRUCache<string, { etag: string; at: number }>({ max: 10_000 });
+  readonly #seen = new LRUCache<string, { etag: string; at: number }>({ maxSize: 10_000, sizeCalculation: () => 1 });
 
   constructor(clock: Clock) {
     this.#clock = clock;

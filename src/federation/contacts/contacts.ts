@@ -22,7 +22,7 @@ const shown = 50;
 export class Contacts implements Omit<ConsentOperations, 'contacts'> {
   readonly #db: Db;
   readonly #clock: Clock;
-  readonly #ids = new LRUCache<string, string>({ max: 50_000 });
+  readonly #ids = new LRUCache<string, string>({ maxSize: 50_000, sizeCalculation: () => 1 });
   readonly #peers: Questions<string, string>;
   readonly #contacts: Questions<{ owner: string; dids: readonly string[] }, Contact | null>;
   readonly #blocked: Questions<{ orgId: string; domain: string; owner: string | null }, boolean>;

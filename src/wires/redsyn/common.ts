@@ -133,7 +133,7 @@ export async function versionOf(deps: Pick<CallDeps, 'directory'>, orgId: string
   return version;
 }
 
-const pinned = new LRUCache<string, string>({ max: 10_000 });
+const pinned = new LRUCache<string, string>({ maxSize: 10_000, sizeCalculation: () => 1 });
 
 /** Of the org that the path names, when the caller is in it; else of her first one. */
 async function pinnedVersion(deps: CallDeps, node: NodeIdentity, named: string | undefined): Promise<string> {
