@@ -310,6 +310,11 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   const migrations = await readMigrations();
   const finder = directory;
   const redsyn = { identify: gates.identify, directory, registry };
+  const signCard = async <T extends object>(card: T, plain: object): Promise<T> =>
+    sealCard(card, plain, {
+      ...(await keyring.signer(keyring.instance())),
+      jku: `${config.url}/.well-known/jwks.json`,
+    });
   const front = createFront({
     routes: [
       ...healthRoutes({ metrics, ready: () => isMigrated(db, migrations) }),
@@ -380,7 +385,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         cancels,
         finder,
         checkEnvelope,
-        extendedCard: (agent, audience, form) => extendedCard({ place, facts }, agent, audience, form),
+        extendedCard: (agent, audience, form) => extendedCard({ place, facts, sign: signCard }, agent, audience, form),
         clock,
         authority,
       }),
@@ -391,10 +396,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
           facts,
           frontDesk: () => directory.frontDesk(),
           publicAgents: () => directory.publicAgents(),
-          async sign(card, plain) {
-            const jku = `${config.url}/.well-known/jwks.json`;
-            return sealCard(card, plain, { ...(await keyring.signer(keyring.instance())), jku });
-          },
+          sign: signCard,
         },
         clock,
       ),

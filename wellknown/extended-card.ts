@@ -8,9 +8,13 @@ export interface Audience {
   readonly orgIds: readonly string[];
 }
 
-/** Null: the agent is none that this caller may know of. Colleagues may of any, everybody else of those that the instance names to strangers. */
+/** Signed like the public ones. Null: the agent is none that this caller may know of. Colleagues may of any, everybody else of those that the instance names to strangers. */
 export async function extendedCard(
-  { place, facts }: { place: Place; facts: Pick<Facts, 'agent'> },
+  {
+    place,
+    facts,
+    sign,
+  }: { place: Place; facts: Pick<Facts, 'agent'>; sign(card: object, plain: object): Promise<object> },
   agent: Agent,
   { orgIds }: Audience,
   form: CardForm,
@@ -19,5 +23,6 @@ export async function extendedCard(
   const known: DidFacts | null = await facts.agent(orgIsPrimary ? null : org, { user, team, agent: handle });
   if (!known || !(known.isPublic || orgIds.includes(agent.orgId))) return null;
   const didKey = known.alsoKnownAs.find((name) => name.startsWith('did:key:')) ?? null;
-  return extendedAgentCard(place, agent, didKey, form);
+  const build = (as: CardForm): object => extendedAgentCard(place, agent, didKey, as);
+  return sign(build(form), build('1.0'));
 }

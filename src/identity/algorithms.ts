@@ -173,7 +173,8 @@ export function fromMultikey(text: string): PublicKey | string {
 
 const rows = Object.entries(table) as [SignatureAlgorithm, Row][];
 
-function fromJwk(value: unknown): PublicKey | string {
+/** Of a JWK (RFC 8037, RFC 7518 §6.2). A string says why it is not accepted. */
+export function fromJwk(value: unknown): PublicKey | string {
   if (typeof value !== 'object' || value === null) return 'publicKeyJwk is not an object';
   const jwk = value as JsonWebKey & Record<string, unknown>;
   if ('d' in jwk) return 'publicKeyJwk publishes the private key';

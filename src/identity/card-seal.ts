@@ -1,4 +1,6 @@
+import { readJson } from '../lib/json.ts';
 import { Refusal } from '../lib/refusal.ts';
+import { type PublicKey, verify } from './algorithms.ts';
 import { canonicalJson } from './canonical.ts';
 import type { KeyPair } from './keys.ts';
 
@@ -37,6 +39,65 @@ export function sealCard<T extends object>(
     signature: pair.sign(Buffer.from(`${header}.${encoded(payload)}`)).toString('base64url'),
   }));
   return { ...card, signatures };
+}
+
+/** What a signature names its key by (RFC 7515 §4.1). */
+export interface KeyName {
+  readonly kid: string;
+  readonly jku?: string;
+}
+
+/** Signatures of one card that are looked at: more of them is nobody's rotation. */
+const mostSignatures = 8;
+
+/**
+ * Whether a card is what its signers signed (A2A §8.4.3). `unsigned`: it has no signature, or none whose key `find` knows. `valid`: one of the others
+ * holds, which is enough while keys are rotated. `invalid`: none of them does. A signature may cover the card as it came or without what ProtoJSON
+ * leaves out; one whose header is not understood counts as one without a key.
+ */
+export async function checkCard(
+  card: Readonly<Record<string, unknown>>,
+  find: (name: KeyName) => Promise<PublicKey | null>,
+): Promise<'unsigned' | 'valid' | 'invalid'> {
+  const { signatures, ...rest } = card;
+  const given: unknown[] = Array.isArray(signatures) ? signatures.slice(0, mostSignatures) : [];
+  const payloads = [rest, withoutDefaults(rest) ?? {}].flatMap((form) => {
+    const text = canonicalJson(form);
+    return typeof text === 'string' ? encoded(text) : [];
+  });
+  const keys = new Map<string, PublicKey | null>();
+  let checked = false;
+  for (const one of given) {
+    const read = readSignature(one);
+    if (!read) continue;
+    const name = JSON.stringify([read.name.kid, read.name.jku]);
+    if (!keys.has(name)) keys.set(name, await find(read.name));
+    const key = keys.get(name);
+    if (!key || !algorithms[read.alg]?.includes(key.algorithm)) continue;
+    checked = true;
+    const data = payloads.map((payload) => Buffer.from(`${read.header}.${payload}`));
+    if (data.some((signed) => verify(key, signed, read.signature))) return 'valid';
+  }
+  return checked ? 'invalid' : 'unsigned';
+}
+
+const algorithms: Readonly<Record<string, readonly PublicKey['algorithm'][]>> = {
+  EdDSA: ['ed25519'],
+  Ed25519: ['ed25519'],
+  ES256: ['ecdsa-p256-sha256'],
+};
+
+function readSignature(value: unknown): { header: string; alg: string; name: KeyName; signature: Buffer } | undefined {
+  const { protected: header, signature } = (value ?? {}) as Record<string, unknown>;
+  if (typeof header !== 'string' || header.length > 4_096 || typeof signature !== 'string') return undefined;
+  const read = readJson(Buffer.from(header, 'base64url'));
+  const { alg, kid, jku, crit } = (read instanceof Refusal ? {} : (read.value ?? {})) as Record<string, unknown>;
+  // What a header says is critical has to be understood (RFC 7515 §4.1.11), and nothing of that kind is.
+  if (typeof alg !== 'string' || !Object.hasOwn(algorithms, alg) || typeof kid !== 'string' || crit !== undefined) {
+    return undefined;
+  }
+  const name = { kid, ...(typeof jku === 'string' && { jku }) };
+  return { header, alg, name, signature: Buffer.from(signature, 'base64url') };
 }
 
 /** What ProtoJSON leaves out: '', null and empty containers, at any depth, and `required: false`, the one boolean of a card that has a default. */

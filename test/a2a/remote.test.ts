@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, describe, it } from 'node:test';
+import { createPrivateKey } from 'node:crypto';
+import { after, describe, it, type TestContext } from 'node:test';
+import { AgentCard, generateAgentCardSignature } from '@a2a-js/sdk';
+import { KeyPair } from '../../src/identity/keys.ts';
 import { storedZip } from '../../src/lib/zip-write.ts';
 import { eventually } from '../support/gateway.ts';
 import { type A2aServer, gate, startA2aServer } from './remote-server.ts';
@@ -265,6 +268,68 @@ describe('a task', () => {
       },
     });
     assert.equal((await replyTo((await ask(server.did)).id)).body.text, 'Hello');
+  });
+});
+
+describe('a card with signatures', () => {
+  const seed = Buffer.alloc(32, 'eve');
+  const { publicKey, publicKeyMultibase, did } = new KeyPair(seed);
+  const pkcs8 = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]);
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.raw.toString('base64url'), kid: 'eve-1' };
+  const byDid = { kid: `${did}#${publicKeyMultibase}` };
+  const brain: Parameters<typeof startA2aServer>[1]['brain'] = (turn) => turn.message([{ text: 'ok' }]);
+
+  /** A server whose card was signed by the SDK, and then perhaps changed. */
+  async function signedServer(
+    t: TestContext,
+    name: (base: string) => { kid: string; jku?: string },
+    change: object = {},
+  ): ReturnType<typeof startA2aServer> {
+    let card: object = {};
+    const server = await startA2aServer(t, {
+      brain,
+      before({ path, method }, response) {
+        const isCard = path.endsWith('agent-card.json');
+        if (method !== 'GET' || !(isCard || path === '/keys')) return false;
+        response.json(isCard ? card : { keys: [jwk] });
+        return true;
+      },
+    });
+    const plain = {
+      name: 'eve',
+      description: '',
+      version: '1',
+      supportedInterfaces: [{ url: `${server.base}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+      capabilities: { streaming: false },
+      defaultInputModes: ['text/plain'],
+      defaultOutputModes: ['text/plain'],
+      skills: [{ id: 'ask', name: 'Ask', description: 'Asks.', tags: ['ask'] }],
+    };
+    const key = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' });
+    const sign = generateAgentCardSignature(key, { alg: 'EdDSA', typ: 'JOSE', ...name(server.base) });
+    const { signatures } = await sign(AgentCard.fromJSON(plain));
+    card = { ...plain, signatures, ...change };
+    return server;
+  }
+
+  for (const [where, name] of [
+    ['a DID', () => byDid],
+    ['the key set of its origin', (base: string) => ({ kid: 'eve-1', jku: `${base}/keys` })],
+  ] as const) {
+    it(`is used when it holds, and refused when it was changed: the key is found by ${where}`, async (t) => {
+      assert.equal((await replyTo((await ask((await signedServer(t, name)).did)).id)).body.text, 'ok');
+      const changed = await signedServer(t, name, { description: 'mallory' });
+      const refused = await refusal(changed.did);
+      assert.equal(refused.status, 502);
+      assert.match(refused.error, /signature does not hold/);
+      assert.deepEqual(changed.calls(), [], 'nothing was sent there');
+    });
+  }
+
+  it('is taken as one without when nobody here can know the key', async (t) => {
+    const elsewhere = () => ({ kid: 'eve-1', jku: 'http://localhost:9/keys' });
+    const server = await signedServer(t, elsewhere, { description: 'changed' });
+    assert.equal((await replyTo((await ask(server.did)).id)).body.text, 'ok');
   });
 });
 

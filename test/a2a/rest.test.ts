@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { parseSseStream } from '@a2a-js/sdk';
+import { fromJwk, type PublicKey } from '../../src/identity/algorithms.ts';
+import { checkCard, type KeyName } from '../../src/identity/card-seal.ts';
 import { SIGNATURE_EXTENSION } from '../../src/wires/a2a/protocol.ts';
 import type { CallOptions } from '../support/gateway.ts';
 import { person } from '../support/gateway.ts';
@@ -201,7 +203,19 @@ describe('HTTP+JSON of 1.0', () => {
       { target: '/a2a/v1/joel:general:colleagues', token: bob.token },
     );
     assert.deepEqual(overRpc.json.result, json);
+    assert.equal(await checkCard(json, instanceKey), 'valid');
+    assert.equal(await checkCard({ ...json, name: 'mallory' }, instanceKey), 'invalid');
+    const legacy = { target: '/agents/joel/general/colleagues', token: bob.token };
+    const hybrid = await rpc(gateway, 'agent/getAuthenticatedExtendedCard', {}, legacy);
+    assert.equal(hybrid.json.result.protocolVersion, '0.3.0');
+    assert.equal(await checkCard(hybrid.json.result, instanceKey), 'valid');
   });
+
+  async function instanceKey({ kid, jku }: KeyName): Promise<PublicKey | null> {
+    const { keys } = (await (await fetch(jku!)).json()) as { keys: { kid: string }[] };
+    const key = fromJwk(keys.find((one) => one.kid === kid));
+    return typeof key === 'string' ? null : key;
+  }
 
   it('is what the card says, and so is 0.3', async () => {
     const { json } = await call('GET', `${legacyPath}/.well-known/agent-card.json`, anonymous);

@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { instanceDid, readDid } from '../../../directory/dids.ts';
+import { fromJwk, type PublicKey } from '../../../identity/algorithms.ts';
+import { checkCard, type KeyName } from '../../../identity/card-seal.ts';
 import { didWebParts, didWebUrl, isDidWeb, isLoopbackHost, parseDid } from '../../../identity/did.ts';
 import type { DidDocument } from '../../../identity/document.ts';
 import type { DidResolver } from '../../../identity/resolver.ts';
@@ -13,7 +15,7 @@ import { type Card, readCard } from './card.ts';
 export interface FinderDeps {
   fetch: Fetch;
   clock: Clock;
-  resolver: Pick<DidResolver, 'resolve'>;
+  resolver: Pick<DidResolver, 'resolve' | 'key'>;
   loopback: boolean;
 }
 
@@ -24,6 +26,7 @@ export interface NoCard {
 }
 
 const maxCard = 256 * 1024;
+const maxKeys = 64 * 1024;
 const timeoutMs = 5_000;
 const freshMs = 60_000;
 const failureMs = 10_000;
@@ -117,10 +120,48 @@ export class CardFinder {
         signal,
       });
       if (answer.status === 304 && etag !== undefined) return keep(kept!.result, etag);
-      return keep(ofAnswer(answer), answer.headers.get('etag'));
+      return keep(await this.#read(url, answer, signal), answer.headers.get('etag'));
     } catch (error) {
       if (!(error instanceof FetchRefused)) throw error;
       return keep({ why: isFinal(error) ? 'unusable' : 'away', words: error.message });
+    }
+  }
+
+  /** A card whose signatures do not hold was changed by somebody, and is not used. */
+  async #read(url: string, answer: FetchResult, signal: AbortSignal): Promise<Card | NoCard> {
+    const fault = faultOf(answer);
+    if (fault) return fault;
+    const json = readJson(answer.body);
+    if (json instanceof Refusal) return useless('it is no JSON');
+    const card = readCard(json.value);
+    if (typeof card === 'string') return useless(card);
+    const check = await checkCard(json.value as Record<string, unknown>, (name) => this.#key(url, name, signal));
+    return check === 'invalid' ? useless('its signature does not hold') : card;
+  }
+
+  /** Keys are found by DID, or in the key set of the card's own origin: what stands elsewhere says nothing about who serves the card. */
+  async #key(url: string, { kid, jku }: KeyName, signal: AbortSignal): Promise<PublicKey | null> {
+    if (kid.startsWith('did:')) {
+      const found = await this.#deps.resolver.key(kid, 'assertionMethod');
+      return found instanceof Refusal ? null : found.publicKey;
+    }
+    if (jku === undefined || !URL.canParse(jku) || new URL(jku).origin !== new URL(url).origin) return null;
+    try {
+      const options = {
+        headers: { accept: 'application/jwk-set+json, application/json' },
+        maxBytes: maxKeys,
+        timeoutMs,
+        signal,
+      };
+      const { status, body } = await this.#deps.fetch(jku, options);
+      const json = status === 200 ? readJson(body) : null;
+      const set = json === null || json instanceof Refusal || !isRecord(json.value) ? {} : json.value;
+      const keys: unknown[] = Array.isArray(set.keys) ? set.keys : [];
+      const key = fromJwk(keys.find((one) => isRecord(one) && one.kid === kid));
+      return typeof key === 'string' ? null : key;
+    } catch (error) {
+      if (!(error instanceof FetchRefused)) throw error;
+      return null;
     }
   }
 }
@@ -132,19 +173,21 @@ export function isFinal({ reason }: FetchRefused): boolean {
   );
 }
 
-function ofAnswer({ status, body }: FetchResult): Card | NoCard {
+/** Why there is no card in it; undefined: there is one. */
+function faultOf({ status }: FetchResult): NoCard | undefined {
   if (status === 404 || status === 410 || status === 405)
     return { why: 'absent', words: 'There is no agent card there.' };
   if (status >= 300 && status < 400)
     return { why: 'unusable', words: 'The agent card is a redirect, and redirects are not followed.' };
-  if (status !== 200)
-    return {
-      why: status >= 500 || status === 429 ? 'away' : 'unusable',
-      words: `The agent card cannot be read: ${status}.`,
-    };
-  const json = readJson(body);
-  const card = json instanceof Refusal ? 'it is no JSON' : readCard(json.value);
-  return typeof card === 'string' ? { why: 'unusable', words: `The agent card is of no use: ${card}.` } : card;
+  if (status === 200) return undefined;
+  return {
+    why: status >= 500 || status === 429 ? 'away' : 'unusable',
+    words: `The agent card cannot be read: ${status}.`,
+  };
+}
+
+function useless(words: string): NoCard {
+  return { why: 'unusable', words: `The agent card is of no use: ${words}.` };
 }
 
 /** A URL that is given for a card may also be the address of a server. */
