@@ -64,8 +64,10 @@ $$;
 -- does not exist yet. Then there is nothing to decide between messages, and one statement writes all of them instead of ten for each. What it
 -- leaves out, and everything when somebody else was faster (unique_violation), goes the long way in accept_messages, which decides the same.
 --
--- Plans: see fn_take.sql. p_orgs, p_left: what orgs with a limit may still send today.
-create or replace function accept_fresh(items json, p_orgs text[], p_left bigint[], now_ms bigint)
+-- Plans: see fn_take.sql. p_orgs, p_left: what orgs with a limit may still send today. p_near: those that may meet a limit of their agent's, which go
+-- the long way. p_turns: by i + 1, how long the chain is that each stands in (fn_accept_limits.sql).
+drop function if exists accept_fresh(json, text[], bigint[], bigint);
+create or replace function accept_fresh(items json, p_orgs text[], p_left bigint[], p_near integer[], p_turns integer[], now_ms bigint)
 returns table (i integer, exchange text, thread text, addressee text, seq bigint, signed boolean, wake text, quota_org text)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -101,7 +103,7 @@ begin
           session integer, session_new boolean, thread_asked text, thread_derived text, may_open boolean,
           asker text, asker_agent text, asker_owner text, asker_addr text, asker_session integer, asker_via text, asker_thread text,
           reserved_for text, asker_node text, quota_limit bigint, push json, asker_kind text, asker_ref text, held json)
-        where x.target = 'agent' and x.session is null and x.push is null and x.held is null
+        where x.target = 'agent' and x.session is null and x.push is null and x.held is null and x.i <> all (p_near)
           and (x.quota_limit is null or p_left[array_position(p_orgs, x.quota_org)] >= json_array_length(items))
           and not exists (select from messages m where m.sender = x.sender and m.id = x.id)
           and (x.proof is null or not exists (select from seen_proofs s where s.proof = decode(x.proof, 'hex')))
@@ -146,8 +148,9 @@ begin
           where p.owner is not null order by f.i, p.at
         on conflict do nothing
     ), numbered as (
-      update mailboxes b set next_session = b.next_session + k.n
-        from (select f.agent_id, count(*)::integer as n from fresh f group by f.agent_id) k where b.agent_id = k.agent_id
+      update mailboxes b set next_session = b.next_session + k.n,
+          turns = coalesce(greatest(leaked(b.turns, b.turns_at, now_ms), k.turns), b.turns), turns_at = case when k.turns is null then b.turns_at else now_ms end
+        from (select f.agent_id, count(*)::integer as n, max(p_turns[f.i + 1]) as turns from fresh f group by f.agent_id) k where b.agent_id = k.agent_id
     ), new_sessions as (
       insert into sessions (agent_id, n, owner, conversation, created_at, last_at)
         select f.agent_id, f.v_session, f.asked_owner, f.conv, now_ms, now_ms from fresh f
@@ -174,8 +177,10 @@ begin
         f.quota_org from fresh f order by f.i;
 end $$;
 
-create or replace function accept_messages(items json, origin text, now_ms bigint)
-returns table (i integer, outcome text, exchange text, thread text, addressee text, seq bigint, outbox_id bigint, signed boolean, wakes text[])
+-- weights: of each message that asks something of an agent or for one, for `weigh` (fn_accept_limits.sql). budget: a warning, or what paused it.
+drop function if exists accept_messages(json, text, bigint);
+create or replace function accept_messages(items json, origin text, now_ms bigint, weights json default '[]')
+returns table (i integer, outcome text, exchange text, thread text, addressee text, seq bigint, outbox_id bigint, signed boolean, wakes text[], budget json)
 language plpgsql as $$
 declare
   it record;
@@ -195,6 +200,23 @@ declare
   p_left bigint[] := '{}';
   fresh record;
   done integer[] := '{}';
+  w_agents text[] := '{}';
+  w_peers text[] := '{}';
+  w_abroad boolean[] := '{}';
+  w_leaves boolean[] := '{}';
+  w_bytes bigint[] := '{}';
+  w_senders text[] := '{}';
+  w_turns integer[] := '{}';
+  w_counted boolean[] := '{}';
+  w_warnings json[] := '{}';
+  p_near integer[] := '{}';
+  near_agents text[] := '{}';
+  spent_agents text[] := '{}';
+  spent_peers text[] := '{}';
+  spent_bytes bigint[] := '{}';
+  led_agents text[] := '{}';
+  led_peers text[] := '{}';
+  led_turns integer[] := '{}';
 begin
   -- Before any row is locked. Close to the limit of a day the senders of an org take turns, so that it is met exactly; far from it nobody waits.
   for it in
@@ -210,12 +232,30 @@ begin
     end if;
   end loop;
 
+  for it in select * from weigh(weights, now_ms)
+  loop
+    v_at := it.i + 1;
+    w_agents[v_at] := it.agent; w_peers[v_at] := it.peer; w_abroad[v_at] := it.abroad; w_leaves[v_at] := it.leaves; w_bytes[v_at] := it.bytes; w_senders[v_at] := it.sender;
+    w_turns[v_at] := it.turns; w_counted[v_at] := it.counted; w_warnings[v_at] := it.warning;
+    if it.near then
+      p_near := p_near || it.i;
+      near_agents := near_agents || it.agent;
+    end if;
+  end loop;
+  if cardinality(near_agents) > 0 then
+    perform pg_advisory_xact_lock(7184303, k.key) from (select distinct hashtext(a) as key from unnest(near_agents) as a order by 1) k;
+  end if;
+
   begin
-    for fresh in select * from accept_fresh(items, p_orgs, p_left, now_ms)
+    for fresh in select * from accept_fresh(items, p_orgs, p_left, p_near, w_turns, now_ms)
     loop
       i := fresh.i; outcome := 'accepted'; exchange := fresh.exchange; thread := fresh.thread; addressee := fresh.addressee; seq := fresh.seq;
-      outbox_id := null; signed := fresh.signed; wakes := array[fresh.wake];
+      outbox_id := null; signed := fresh.signed; wakes := array[fresh.wake]; budget := w_warnings[fresh.i + 1];
       all_wakes := all_wakes || fresh.wake;
+      if w_counted[fresh.i + 1] then
+        spent_agents := spent_agents || w_agents[fresh.i + 1]; spent_peers := spent_peers || w_peers[fresh.i + 1];
+        spent_bytes := spent_bytes || w_bytes[fresh.i + 1];
+      end if;
       if fresh.quota_org is not null then
         counted := counted || fresh.quota_org;
         v_at := array_position(p_orgs, fresh.quota_org);
@@ -242,7 +282,7 @@ begin
       where x.i <> all (done)
   loop
     i := it.i; exchange := null; thread := null; addressee := null; seq := null; outbox_id := null; signed := null; wakes := '{}';
-    v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null;
+    v_seq := null; v_outbox := null; v_wakes := '{}'; v_session := null; budget := null;
 
     if it.proof is not null then
       insert into seen_proofs (proof, expires_at) values (decode(it.proof, 'hex'), it.proof_expires) on conflict do nothing;
@@ -269,6 +309,14 @@ begin
     v_at := array_position(p_orgs, it.quota_org);
     if it.quota_limit is not null and p_left[v_at] <= 0 then
       outcome := 'day_used'; return next; continue;
+    end if;
+
+    if it.i = any (p_near) then
+      budget := judge_budget(w_agents[it.i + 1], w_peers[it.i + 1], w_abroad[it.i + 1], w_bytes[it.i + 1], w_senders[it.i + 1], w_turns[it.i + 1],
+                             w_leaves[it.i + 1], now_ms);
+      if budget is not null then
+        outcome := 'paused'; return next; continue;
+      end if;
     end if;
 
     if it.target = 'event' then
@@ -466,6 +514,22 @@ begin
 
     outcome := 'accepted'; seq := v_seq; outbox_id := v_outbox; signed := it.sig_payload is not null; wakes := v_wakes;
     all_wakes := all_wakes || v_wakes;
+    if w_agents[it.i + 1] is not null then
+      budget := w_warnings[it.i + 1];
+      if w_counted[it.i + 1] and it.i = any (p_near) then
+        -- The next of this batch is judged with it.
+        perform count_budget(array[w_agents[it.i + 1]], array[w_peers[it.i + 1]], array[w_bytes[it.i + 1]], now_ms);
+      elsif w_counted[it.i + 1] then
+        spent_agents := spent_agents || w_agents[it.i + 1]; spent_peers := spent_peers || w_peers[it.i + 1];
+        spent_bytes := spent_bytes || w_bytes[it.i + 1];
+      end if;
+      if it.target = 'agent' or it.target = 'follow' then
+        update mailboxes b set turns = greatest(leaked(b.turns, b.turns_at, now_ms), w_turns[it.i + 1]), turns_at = now_ms
+          where b.agent_id = it.agent_id and (leaked(b.turns, b.turns_at, now_ms) < w_turns[it.i + 1] or abs(now_ms - b.turns_at) >= 1000);
+      elsif w_leaves[it.i + 1] then
+        led_agents := led_agents || w_agents[it.i + 1]; led_peers := led_peers || w_peers[it.i + 1]; led_turns := led_turns || w_turns[it.i + 1];
+      end if;
+    end if;
     if it.quota_org is not null then
       counted := counted || it.quota_org;
       if v_at is not null then
@@ -479,6 +543,16 @@ begin
     insert into quota_days as q (org_id, day, shard, used)
       select org, (now_ms / 86400000)::integer, (random() * 15)::smallint, count(*) from unnest(counted) as c(org) group by org order by org
       on conflict (org_id, day, shard) do update set used = q.used + excluded.used;
+  end if;
+  if cardinality(spent_agents) > 0 then
+    perform count_budget(spent_agents, spent_peers, spent_bytes, now_ms);
+  end if;
+  if cardinality(led_agents) > 0 then
+    insert into peer_turns as p (agent_id, peer, turns, turns_at)
+      select l.agent, l.peer, max(l.turns), now_ms from unnest(led_agents, led_peers, led_turns) as l(agent, peer, turns)
+        group by l.agent, l.peer order by l.agent, l.peer
+      on conflict (agent_id, peer) do update
+        set turns = greatest(leaked(p.turns, p.turns_at, now_ms), excluded.turns), turns_at = excluded.turns_at;
   end if;
   perform wake_replicas(origin, all_wakes);
 end $$;

@@ -18,6 +18,7 @@ import { Webhooks } from './directory/webhooks.ts';
 import { Cancels } from './exchange/cancel/index.ts';
 import { Letters } from './exchange/confer/index.ts';
 import { createExchange } from './exchange/index.ts';
+import { Limits } from './exchange/limits/index.ts';
 import { PushConfigs } from './exchange/push/index.ts';
 import { RemoteTasks } from './exchange/remote/index.ts';
 import { RoomHub } from './exchange/rooms/index.ts';
@@ -229,6 +230,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   const wakes = new Wakes({ db, clock, deliveries, outbox });
   const gateStore = createGateStore(db, clock);
   const policies = new Policies({ db, clock });
+  const limits = new Limits({ db, clock });
   const tray = new Tray({ db, clock, stillReaches: (q) => stillReaches(q, { directory, federation }) });
   const metrics = new Metrics({ heldPolls: () => mailbox.stats().held, outboxInFlight: () => outbox.stats().inFlight });
   const gates = watched(
@@ -240,6 +242,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       resolver,
       store: gateStore,
       policies,
+      limits,
       self: { domain: authority, authorities: [authority] },
       rates: { ip: config.rateIp, peer: config.ratePeer },
     }),
@@ -347,6 +350,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         trust: federation.trust,
         rooms: federation.rooms,
         policies,
+        limits,
         lookUp: (method, value) => lookUpPeers(method, value, { fetch, resolver, loopback }),
         async localPeer(member, user) {
           const found = await directory.memberNamed(member.org, user);

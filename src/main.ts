@@ -7,6 +7,7 @@ import { explained } from './cli/errors.ts';
 import { explainCommand } from './cli/explain.ts';
 import { identityCommand } from './cli/identity.ts';
 import { keysCommand } from './cli/keys.ts';
+import { limitsCommand } from './cli/limits.ts';
 import { linkCommand } from './cli/link.ts';
 import { loginCommand, meCommand } from './cli/login.ts';
 import { orgCommand, teamCommand } from './cli/org.ts';
@@ -27,6 +28,7 @@ const program = new Command('gatehouse')
   .addCommand(teamCommand())
   .addCommand(linkCommand())
   .addCommand(explainCommand())
+  .addCommand(limitsCommand())
   .addCommand(capabilityCommand());
 // Commander hands these down only to commands that it makes itself.
 settle(program);

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
-import type { Announcement, Answer, Body, FullAnswer, Incoming } from '../client/index.ts';
+import { type Announcement, type Answer, type Body, type FullAnswer, hopsOf, type Incoming } from '../client/index.ts';
 import { type Home, openSession, ownAddress } from './home.ts';
 import { collect, command, type JsonOption, printable, wholeNumber } from './output.ts';
 import { killRunning, type Ran, runCommand } from './run-command.ts';
@@ -195,6 +195,7 @@ function variablesOf(
     SIGNER: signer?.person ?? '',
     FINGERPRINT: signer?.fingerprint ?? '',
     FILES: zip ?? '',
+    HOPS: JSON.stringify(hopsOf(envelope)),
   };
   // No variable can hold U+0000.
   return Object.fromEntries(

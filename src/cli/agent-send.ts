@@ -124,6 +124,7 @@ async function send(address: string, words: string | undefined, options: SendOpt
     ...body,
     ...(thread !== undefined && { thread }),
     ...(ttl !== undefined && { ttl }),
+    because: hopsHere(),
     ...(plain && { plain }),
     ...(sealed && { sealed }),
     ...(options.ref && { refs: options.ref.map((url) => ({ url })) }),
@@ -188,6 +189,17 @@ function requestOf({ id, from, to, thread, reply_key }: Note): Received {
     ...(reply_key !== undefined && { replyKey: reply_key }),
     files: async () => undefined,
   };
+}
+
+/** A command of `agent listen` that asks on: what it asks came through those who asked it. */
+function hopsHere(): string[] {
+  const { GATEHOUSE_HOPS: text } = process.env;
+  try {
+    const hops: unknown = JSON.parse(text ?? '[]');
+    return Array.isArray(hops) ? hops.filter((hop): hop is string => typeof hop === 'string') : [];
+  } catch {
+    return [];
+  }
 }
 
 function readData(text: string): unknown {

@@ -58,7 +58,16 @@ export class Client extends Api {
     const { from, to } = this.#ends(message);
     const { id = newMessageId(), thread, ttl } = message;
     const key = await this.#keyFor(message, to);
-    const draft = { id, kind: 'request', from, to, ...(thread !== undefined && { thread }), ...(ttl && { ttl }) };
+    const hops = hopsOf(message.because);
+    const draft = {
+      id,
+      kind: 'request',
+      from,
+      to,
+      ...(thread !== undefined && { thread }),
+      ...(ttl && { ttl }),
+      ...(hops.length > 0 && { hops }),
+    };
     return this.#post(draft, { body: bodyOf(message), refs: message.refs, files: message.files }, key?.encKey);
   }
 
@@ -253,4 +262,12 @@ export class Client extends Api {
 
 function answering(request: DeliveredEnvelope): { from: string; reply_to: string; thread: string } {
   return { from: withoutSession(request.to), reply_to: request.id, thread: request.thread };
+}
+
+/** Whom a request that is handed on came through, its sender the last. */
+export function hopsOf(because: Outgoing['because']): readonly string[] {
+  if (because === undefined) return [];
+  if (!('envelope' in because) && !('from' in because)) return because;
+  const { hops, from } = 'raw' in because ? (because as Received).envelope : (because as DeliveredEnvelope);
+  return [...(Array.isArray(hops) ? (hops as string[]) : []), withoutSession(from)];
 }

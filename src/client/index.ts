@@ -16,7 +16,7 @@
 export { fullAddress, fullTopic, personOf, type Seat, seatOf } from './addresses.ts';
 export type { Asked, WaitOptions } from './answers.ts';
 export type { TakeOptions, Topic } from './api.ts';
-export { Client, type ClientOptions } from './client.ts';
+export { Client, type ClientOptions, hopsOf } from './client.ts';
 export { answerId, newMessageId, signedEnvelope, verify } from './envelope.ts';
 export {
   GatehouseError,

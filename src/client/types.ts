@@ -58,6 +58,8 @@ export interface Outgoing {
   refs?: Reference[];
   /** A zip, at most 5 MB. */
   files?: Uint8Array;
+  /** What this is asked because of: the request being handed on, or the addresses that it came through. A chain of requests ends after eight. */
+  because?: Received | DeliveredEnvelope | readonly string[];
   /** Do not seal it although the agent has a key. */
   plain?: boolean;
   /** Fail when the agent has no key, instead of sending it readable for the relay. */

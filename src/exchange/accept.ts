@@ -1,7 +1,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { newId } from '../lib/ids.ts';
 import { type Refusal, refuse } from '../lib/refusal.ts';
-import type { Admission, Held } from './admitted.ts';
+import type { Admission, Budget, Held } from './admitted.ts';
 import { tooMany } from './push/index.ts';
 import { notInRoom, type RoomPost } from './rooms/index.ts';
 import { stateAfter } from './state.ts';
@@ -37,6 +37,7 @@ export function toItem(
     sealed: admission.sealed,
     asker_node: admission.senderNode,
     target: target.kind === 'foreign' ? 'remote' : target.kind,
+    ...(admission.budget && { weight: weightOf(admission, admission.budget) }),
   };
   if (goesOn && target.kind === 'agent') {
     return { ...item, target: 'follow', exchange_id: goesOn.taskId, agent_id: target.agent.id, ...(push && { push }) };
@@ -88,6 +89,12 @@ export function toItem(
     thread_derived: asked === null ? fresh : target.thread.derived,
     may_open: target.thread.mayOpen,
   };
+}
+
+function weightOf({ envelopeText, files }: Admission, budget: Budget): NonNullable<AcceptItem['weight']> {
+  const { agentId, peer, abroad, senderAgent, leaves, turns } = budget;
+  const bytes = Buffer.byteLength(envelopeText) + (files?.zip.length ?? 0);
+  return { agent: agentId, peer, abroad, leaves, bytes, sender: senderAgent, turns };
 }
 
 function heldItem({ decidableAt, ...held }: Held, clock: Clock): NonNullable<AcceptItem['held']> {
@@ -146,6 +153,8 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
       return refuse('not_found', 'Task not found.').by('thread');
     case 'held':
       return refuse('pending_approval').by('policy');
+    case 'paused':
+      return paused(row.budget!);
     case 'push_full':
       return tooMany();
     case 'no_room':
@@ -166,8 +175,14 @@ export function toAccepted(row: AcceptRow, item: AcceptItem): Accepted | Refusal
         state:
           item.state ??
           (item.held ? 'auth_required' : item.target === 'event' || item.target === 'room' ? 'completed' : 'submitted'),
+        ...(row.budget && { warning: row.budget }),
       };
   }
+}
+
+function paused({ of, limit }: NonNullable<AcceptRow['budget']>): Refusal {
+  const data = { of, ...(limit !== undefined && { limit }) };
+  return refuse(of === 'turns' ? 'loop_detected' : 'limit_paused', undefined, { data }).by('limits');
 }
 
 function sessionOf(address: string): number | null {

@@ -72,8 +72,24 @@ export interface Admission {
   /** Whose daily count it adds to, and what that may be; null when it counts for nobody. */
   quota: { orgId: string; limit: number | null } | null;
   files: NewZip | null;
+  /** An agent here and its peer, whose budget it uses (`Limits`); null when it asks nothing. */
+  budget: Budget | null;
   /** Its agent's owner decides first: it is stored and shown to her, and delivered when she says so. */
   held: Held | null;
+}
+
+export interface Budget {
+  agentId: string;
+  /** 'm:…', 'p:…' or 'anonymous'. */
+  peer: string;
+  /** The peer is not of the agent's organisation. */
+  abroad: boolean;
+  /** The agent here that sends it. */
+  senderAgent: string | null;
+  /** It goes to another instance. */
+  leaves: boolean;
+  /** As the gateway that sent it says (`Inbound.turns`). */
+  turns: number;
 }
 
 /** Why a question waits for the owner of its agent. */

@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { Refusal, type RefusalCode, refusals } from '../lib/refusal.ts';
 import type { GivenUp, OutboxItem, SendResult } from '../outbox/types.ts';
 import { withZip } from './files/files.ts';
+import { pauseSender } from './limits/store.ts';
 import type { MessageKind } from './message.ts';
 import { carriedMessage, recordRemoteAgent, recordRemoteSession, withdrawRequest } from './store.ts';
 import { endUndelivered, undeliveredWords } from './undelivered.ts';
@@ -22,6 +23,8 @@ export interface Carried {
   orgId: string | null;
   /** Where it goes, with the session when one is asked for. */
   to: string;
+  /** Of a request: how many requests led to it, itself included; 0: nothing is known. */
+  turns?: number;
   /** An event that this gateway hands on: its topic and publisher in full, and the orgs behind the other gateway that it is for. */
   handedOn?: { topic: string; from: string; audience: ReadonlyArray<{ org: string; rev: number }> };
 }
@@ -100,6 +103,7 @@ export class Carrier {
       ownerId: row.owner,
       orgId: row.org_id,
       to: row.to_addr.replace(/#.*$/, '') + (asksSession?.[0] ?? ''),
+      ...(row.turns !== null && { turns: row.turns }),
     };
   }
 
@@ -117,6 +121,8 @@ export class Carrier {
     messageSeq: number,
     why: { code: string; words: string; status?: number; data?: Record<string, unknown> },
   ): Promise<void> {
+    // What came through too many agents is that one message; what grows is paused.
+    if (why.code === 'loop_detected' && why.data?.of === 'turns') await pauseSender(tx, messageSeq, this.#clock.now());
     if (this.#waiting.has(outboxId) && why.code !== 'expired') {
       this.#waiting.set(outboxId, 'claimed');
       await withdrawRequest(tx, messageSeq);

@@ -59,6 +59,8 @@ export interface AcceptItem {
   asker_node?: string | null;
   /** Webhooks that are told of the exchange's changes, for `set_push_configs` (migrations/fn_tasks.sql). */
   push?: readonly PushRow[];
+  /** Beside the row, for `weigh`. */
+  weight?: Omit<Weight, 'i'>;
   /** The owner's decision comes first (`permissions`). */
   held?: {
     id: string;
@@ -71,6 +73,19 @@ export interface AcceptItem {
     content: string;
     decidable_at: number;
   };
+}
+
+/** One for `weigh` (migrations/fn_accept_limits.sql). */
+export interface Weight {
+  i: number;
+  agent: string;
+  peer: string;
+  abroad: boolean;
+  leaves: boolean;
+  /** What it takes to keep, its zip included. */
+  bytes: number;
+  sender: string | null;
+  turns: number;
 }
 
 export interface AcceptRow {
@@ -87,6 +102,7 @@ export interface AcceptRow {
     | 'missing'
     | 'no_member'
     | 'push_full'
+    | 'paused'
     | 'held';
   /** Null for an event. */
   exchange: string | null;
@@ -96,6 +112,8 @@ export interface AcceptRow {
   outbox_id: number | null;
   signed: boolean;
   wakes: string[];
+  /** Past four fifths of a limit, `used` of `limit` messages or bytes today; for 'paused' what stopped it. */
+  budget: { of: 'messages' | 'bytes' | 'tokens' | 'turns'; used?: number; limit?: number } | null;
 }
 
 /** Writes a batch in one statement and one commit. Rows come back in the order of `items`. */
@@ -105,11 +123,13 @@ export async function acceptMessages(
   origin: string,
   now: number,
 ): Promise<AcceptRow[]> {
-  const numbered = items.map((item, i) => ({ i, ...item }));
-  const { rows } = await db.query<AcceptRow>('select * from accept_messages($1, $2, $3)', [
+  const numbered = items.map(({ weight: _, ...item }, i) => ({ i, ...item }));
+  const weights = items.flatMap(({ weight }, i): Weight[] => (weight ? [{ i, ...weight }] : []));
+  const { rows } = await db.query<AcceptRow>('select * from accept_messages($1, $2, $3, $4)', [
     JSON.stringify(numbered),
     origin,
     now,
+    JSON.stringify(weights),
   ]);
   return rows.sort((a, b) => a.i - b.i);
 }
@@ -275,6 +295,7 @@ export interface CarriedRow {
   org_id: string | null;
   to_addr: string;
   asked_addr: string;
+  turns: number | null;
 }
 
 export async function carriedMessage(db: Queryable, seq: number): Promise<CarriedRow | null> {
@@ -283,7 +304,8 @@ export async function carriedMessage(db: Queryable, seq: number): Promise<Carrie
         case when m.seq = e.request_seq then coalesce(p.their_thread, e.asker_thread) else e.asker_thread end as wire_thread,
         case when m.sender = 'system' then null when m.seq = e.request_seq then e.asker_owner else e.asked_owner end as owner,
         (select o.org_id from members o where o.id = case when m.seq = e.request_seq then e.asker_owner else e.asked_owner end) as org_id,
-        case when m.seq = e.request_seq then e.asked_addr else e.asker_addr end as to_addr
+        case when m.seq = e.request_seq then e.asked_addr else e.asker_addr end as to_addr,
+        case when m.seq = e.request_seq then (select t.turns from peer_turns t where t.agent_id = e.asker_agent and t.peer = e.asked) end as turns
       from messages m join exchanges e on e.id = m.exchange_id
       left join conversation_participants p on p.owner = e.asker_owner and p.conversation = e.asker_conversation and p.participant = e.asked
       where m.seq = $1`,

@@ -30,6 +30,8 @@ export interface Accepted {
   /** A node signature was verified. */
   signed: boolean;
   state: ExchangeState;
+  /** The agent and the sender come near a limit of theirs: `used` of `limit` today. Past it they are paused until an owner lets them go on. */
+  warning?: { of: string; used?: number; limit?: number };
 }
 
 /** Who looks at a task. Somebody else's is told apart from a missing one by nobody: both are `not_found`. */

@@ -1,6 +1,7 @@
 import type { Topic } from '../directory/names.ts';
 import type { Agent, Directory, NodeIdentity, Org, Watcher } from '../directory/types.ts';
 import type { Admission } from '../exchange/admitted.ts';
+import type { Limits } from '../exchange/limits/index.ts';
 import type { ExchangeLookups, ExchangeRef } from '../exchange/lookups.ts';
 import type { Envelope } from '../exchange/message.ts';
 import type { Principal, Sender } from '../exchange/sender.ts';
@@ -118,6 +119,10 @@ export interface Counted {
   files: Admission['files'];
 }
 
+export interface Budgeted {
+  budget: Admission['budget'];
+}
+
 export interface Threaded {
   target: Admission['target'];
   /** The thread as the asker is told it. */
@@ -135,6 +140,7 @@ export interface GateDeps {
   resolver: Pick<DidResolver, 'key' | 'resolve'>;
   store: GateStore;
   policies: StandingPolicies;
+  limits: Pick<Limits, 'budget'>;
   /** This instance: the authority of its did:web, and every authority that a signature may name. */
   self: { readonly domain: string; readonly authorities: readonly string[] };
   /** GATEHOUSE_RATE_IP and GATEHOUSE_RATE_PEER: a minute, for callers without a local token. */

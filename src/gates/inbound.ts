@@ -45,6 +45,8 @@ export interface Inbound {
    * addressee for itself.
    */
   namesNoRequest?: boolean;
+  /** How many requests its gateway knows to have led to this one, itself included (fn_accept_limits.sql); 0 or absent: it says nothing. */
+  turns?: number;
   /** Answers to a foreign asker leave by this outbox kind, which needs `ref` beside the message. Without: as envelopes to its gateway. */
   answersBy?: { kind: string; ref: string };
   /**

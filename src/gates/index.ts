@@ -12,6 +12,7 @@ import type { Arrived, Column, GateDeps, Tools } from './facts.ts';
 import { floodByAddress, floodByClaim, floodByDomain } from './flood.ts';
 import type { Inbound } from './inbound.ts';
 import { integrity } from './integrity.ts';
+import { limits } from './limits.ts';
 import { link } from './link.ts';
 import { isSealed, policy } from './policy.ts';
 import { quota } from './quota.ts';
@@ -52,7 +53,8 @@ export const gates = table()
   .row('consent',      messages, 'may this principal reach this owner at all?',                consent)
   .row('policy',       taken,    'does the agent\'s own policy take it?',                      policy)
   .row('quota',        messages, 'may the sender\'s org send more today, and how long may it wait?', quota)
-  .row('thread',       messages, 'which thread and session may it be part of?',                thread);
+  .row('thread',       messages, 'which thread and session may it be part of?',                thread)
+  .row('limits',       messages, 'does the chain that it stands in end, and is the pair of agents not paused?', limits);
 
 export interface Gates {
   /** For the operation `message`. Whoever holds the result has been through every row of its column; the exchange takes nothing else. */
@@ -130,6 +132,7 @@ function admission(facts: AllFacts) {
     senderNode: facts.principal.kind === 'node' ? facts.principal.node.nodeId : null,
     quota: facts.quota,
     files: facts.files,
+    budget: facts.budget,
     // Only a request is judged.
     held: facts.held ?? null,
   };

@@ -73,6 +73,7 @@ async function countRates(db: Db, keys: readonly string[], now: number): Promise
 async function purge(db: Db, now: number): Promise<number> {
   await db.query('delete from rate_windows where minute < $1', [Math.floor(now / minuteMs) - 1]);
   await db.query('delete from quota_days where day < $1', [Math.floor(now / 86_400_000) - 31]);
+  await db.query('delete from budget_days where day < $1', [Math.floor(now / 86_400_000) - 31]);
   const { rowCount } = await db.query(
     `delete from seen_proofs where proof in
        (select proof from seen_proofs where expires_at < $1 order by expires_at limit 10000 for update skip locked)`,

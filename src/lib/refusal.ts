@@ -68,6 +68,16 @@ export const refusals = {
   pending_approval: { status: 202, words: 'The request is awaiting the owner of the agent.', retryable: true },
   policy_denied: { status: 403, words: 'Agent policy denied this request', retryable: false },
   quota_exceeded: { status: 429, words: 'The plan allows no more of this.', retryable: false },
+  limit_paused: {
+    status: 403,
+    words: 'The limit of these two agents is used up. It goes on when the owner says so.',
+    retryable: false,
+  },
+  loop_detected: {
+    status: 403,
+    words: 'These agents answer one another without an end. It goes on when the owner says so.',
+    retryable: false,
+  },
   conflict: { status: 409, words: 'That is already so, or contradicts what is there.', retryable: false },
   exchange_closed: { status: 409, words: 'That request is already closed.', retryable: false },
   session_closed: {

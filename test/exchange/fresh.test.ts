@@ -68,7 +68,7 @@ describe('accepting what is new in one statement (fn_accept.sql)', () => {
     const ends: Lifetime = { after: (fn) => void t.after(fn) };
     const [both, long] = await Promise.all([instance(ends), instance(ends)]);
     await long.query(
-      `create or replace function accept_fresh(items json, p_orgs text[], p_left bigint[], now_ms bigint)
+      `create or replace function accept_fresh(items json, p_orgs text[], p_left bigint[], p_near integer[], p_turns integer[], now_ms bigint)
         returns table (i integer, exchange text, thread text, addressee text, seq bigint, signed boolean, wake text, quota_org text)
         language plpgsql as $$ begin return; end $$`,
     );

@@ -4,6 +4,7 @@ import { createDirectory, type Registry } from '../../src/directory/index.ts';
 import { handleOfAuthority } from '../../src/directory/names.ts';
 import type { PlanName } from '../../src/directory/plans.ts';
 import type { NodeIdentity } from '../../src/directory/types.ts';
+import { Limits } from '../../src/exchange/limits/index.ts';
 import type { ExchangeLookups } from '../../src/exchange/lookups.ts';
 import { createFederation, type FederationParts } from '../../src/federation/index.ts';
 import type { LinkView } from '../../src/federation/types.ts';
@@ -90,6 +91,7 @@ export class World {
       resolver,
       store: createGateStore(db, clock),
       policies: new Policies({ db, clock }),
+      limits: new Limits({ db, clock }),
       self: { domain: authority, authorities: [authority] },
       rates: { ip: 10_000, peer: 10_000 },
     });

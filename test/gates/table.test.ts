@@ -10,7 +10,7 @@ const names = (column?: Column): string[] =>
   gates.rows.filter(({ columns }) => !column || columns.has(column)).map(({ name }) => name);
 const once = (list: string[]): string[] => list.filter((name, i) => list.indexOf(name) === i);
 
-test('the table has the ten gates of the design, in its order', () => {
+test('the table has the ten gates of the design in its order, and the one against loops', () => {
   assert.deepEqual(once(names()), [
     'flood',
     'authenticate',
@@ -22,15 +22,16 @@ test('the table has the ten gates of the design, in its order', () => {
     'policy',
     'quota',
     'thread',
+    'limits',
   ]);
 });
 
 test('every column begins with flood, authenticate, integrity and capability; who knocks has nothing yet to be judged', () => {
   const head = ['flood', 'authenticate', 'flood', 'authenticate', 'flood', 'integrity', 'capability'];
   const rest: Record<Exclude<Column, 'knock' | 'watch'>, string[]> = {
-    request: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
-    answer: ['address', 'link', 'consent', 'policy', 'quota', 'thread'],
-    event: ['address', 'link', 'consent', 'quota', 'thread'],
+    request: ['address', 'link', 'consent', 'policy', 'quota', 'thread', 'limits'],
+    answer: ['address', 'link', 'consent', 'policy', 'quota', 'thread', 'limits'],
+    event: ['address', 'link', 'consent', 'quota', 'thread', 'limits'],
     read: [],
     instance: [],
   };

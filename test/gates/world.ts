@@ -197,6 +197,7 @@ export class World {
         countRate: async () => 0,
         purge: async () => 0,
       },
+      limits: { budget: async () => ({ pausedFor: null, tokensLeft: null }) },
       policies: {
         standing: async () => ({
           decided: [],

@@ -4,7 +4,7 @@ import type { Body } from '../../exchange/message.ts';
 import { Refusal } from '../../lib/refusal.ts';
 import { tenantOf } from './addressee.ts';
 import { partsOfBody } from './body.ts';
-import { HANDED_ON, type Message, REDSYN_EXTENSION, SIGNATURE_EXTENSION, type Version } from './protocol.ts';
+import { HANDED_ON, type Message, REDSYN_EXTENSION, SIGNATURE_EXTENSION, TURNS, type Version } from './protocol.ts';
 import { messageToV03 } from './v03.ts';
 
 export interface WireRequest {
@@ -26,7 +26,10 @@ export function wireRequest(carried: Carried, version: Version): WireRequest {
     extensions: [REDSYN_EXTENSION],
   };
   const shown = version === '1.0' ? message : messageToV03(message);
-  const beside = carried.handedOn ? { [HANDED_ON]: carried.handedOn } : {};
+  const beside = {
+    ...(carried.handedOn && { [HANDED_ON]: carried.handedOn }),
+    ...(carried.turns && { [TURNS]: carried.turns }),
+  };
   const wrapped = spliced(shown, 'metadata', spliced(beside, REDSYN_EXTENSION, carried.envelopeText));
   const tenant = tenantFor(carried.to);
   const params =

@@ -70,6 +70,8 @@ const table: Record<RefusalCode, Row> = {
   pending_approval: { rpc: GATEWAY, reason: 'PENDING_APPROVAL', rest: 403 },
   policy_denied: denied,
   quota_exceeded: { rpc: GATEWAY, reason: 'QUOTA_EXCEEDED', rest: 429 },
+  limit_paused: denied,
+  loop_detected: denied,
   conflict: { rpc: GATEWAY, reason: 'CONFLICT', rest: 409 },
   exchange_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },
   session_closed: { rpc: UNSUPPORTED, reason: 'UNSUPPORTED_OPERATION' },

@@ -196,6 +196,13 @@ function readTime(params: Record<string, unknown>, name: string): number | undef
   return at;
 }
 
+const mostTurns = 1_000_000;
+
+/** What the gateway that carries a request says of the chain that it stands in. What is no count says nothing. */
+export function readTurns(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? Math.min(value as number, mostTurns) : 0;
+}
+
 const maxAudience = 1_000;
 
 /** What the gateway of a topic says about an event that it hands on. */

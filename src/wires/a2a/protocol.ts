@@ -11,6 +11,11 @@ export const REDSYN_EXTENSION = 'https://gatehouse.dev/ext/redsyn/v1';
 /** Beside an envelope whose event the gateway of its topic hands on: which topic, whose, and for which orgs. */
 export const HANDED_ON = `${REDSYN_EXTENSION}/handed-on`;
 
+/** Beside a request that a gateway carries: how many requests led to it, itself included. */
+export const TURNS = `${REDSYN_EXTENSION}/turns`;
+/** In the metadata of any A2A message: the addresses or DIDs of the agents that it came through, the oldest first, without its sender. */
+export const HOPS_EXTENSION = 'https://gatehouse.dev/ext/hops/v1';
+
 export type OperationName =
   | 'send'
   | 'stream'

@@ -19,6 +19,6 @@ export function openedTask(accepted: Accepted, now: number, message: Message | u
 
 /** What the REDSYN extension adds to the answer: what `POST /redsyn/v1/messages` would have said. */
 export function redsynAnswer(accepted: Accepted): Record<string, unknown> {
-  const { id, thread, to, signed, duplicate } = accepted;
-  return { [REDSYN_EXTENSION]: { id, thread, to, signed, duplicate } };
+  const { id, thread, to, signed, duplicate, warning } = accepted;
+  return { [REDSYN_EXTENSION]: { id, thread, to, signed, duplicate, ...(warning && { warning }) } };
 }

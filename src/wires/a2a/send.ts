@@ -19,8 +19,16 @@ import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type AgentFinder, findFrontDesk, findTenant, type Named } from './addressee.ts';
 import { contentOf, withoutBytes } from './body.ts';
 import { bareMessage, TaskFold } from './fold.ts';
-import { type PushParams, readHandedOn, readSendParams, type SendParams } from './parse.ts';
-import { type Answers, HANDED_ON, type OperationName, REDSYN_EXTENSION, type Version } from './protocol.ts';
+import { type PushParams, readHandedOn, readSendParams, readTurns, type SendParams } from './parse.ts';
+import {
+  type Answers,
+  HANDED_ON,
+  HOPS_EXTENSION,
+  type OperationName,
+  REDSYN_EXTENSION,
+  TURNS,
+  type Version,
+} from './protocol.ts';
 import { openedTask, redsynAnswer } from './render.ts';
 import { follow, type TaskStream, tell } from './stream.ts';
 
@@ -179,6 +187,7 @@ async function carried(
     // Whom a tenant names, and that it names nobody, is for the gates to judge, and after they know who asks.
     ...(named && { addressee: named.agent }),
     ...(handedOn && { handedOn }),
+    turns: readTurns(message.metadata?.[TURNS]),
     ...(message.contextId !== undefined && { thread: message.contextId }),
     answers: 'inbox',
     idempotent: true,
@@ -200,6 +209,7 @@ async function plain(
       : await findTenant(tenant, deps.finder, deps.authority);
   if (named instanceof Refusal) return named;
   const key = request.headers.get('idempotency-key');
+  const hops = message.metadata?.[HOPS_EXTENSION];
   return {
     wire: 'a2a',
     operation: 'message',
@@ -213,6 +223,7 @@ async function plain(
       body,
       ...(files && { files }),
       ...(refs && { refs }),
+      ...(hops !== undefined && { hops }),
     },
     zip,
     a2aText:

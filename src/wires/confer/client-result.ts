@@ -13,6 +13,8 @@ const codes: Readonly<Record<string, RefusalCode>> = {
   payload_too_large: 'payload_too_large',
   capability_invalid: 'capability_invalid',
   sender_mismatch: 'sender_mismatch',
+  limit_paused: 'limit_paused',
+  loop_detected: 'loop_detected',
 };
 /** Worth another try with a fresh signature: a clock that drifts, a document that was just changed. */
 const passing: ReadonlySet<string> = new Set([

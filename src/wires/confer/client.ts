@@ -143,9 +143,10 @@ function messageOf({ kind, envelope, reason }: LeavingAnswer): Message {
   return { type: 'notification', content: contentOf(body), context: { error, ...ours } };
 }
 
-function questionIn({ envelope: { body } }: LeavingQuestion): Message {
-  const context = isRecord(body.context) ? { context: body.context } : {};
-  return { type: 'question', content: contentOf(body), ...languageOf(body), ...context };
+function questionIn({ envelope: { body, hops } }: LeavingQuestion): Message {
+  const context = { ...(isRecord(body.context) && body.context), ...(hops !== undefined && { hops }) };
+  const beside = Object.keys(context).length > 0 ? { context } : {};
+  return { type: 'question', content: contentOf(body), ...languageOf(body), ...beside };
 }
 
 function languageOf({ language }: Body): { language?: string } {

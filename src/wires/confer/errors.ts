@@ -50,6 +50,8 @@ const table: Record<RefusalCode, Row> = {
   pending_approval: same('pending_approval', 202),
   policy_denied: same('policy_denied', 403),
   quota_exceeded: same('quota_exceeded', 429),
+  limit_paused: same('limit_paused', 403),
+  loop_detected: same('loop_detected', 403),
   conflict: same('conflict', 409),
   exchange_closed: same('conflict', 409),
   session_closed: same('conflict', 409),

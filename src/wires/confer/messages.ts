@@ -55,6 +55,7 @@ export async function whoFirst(
 
 async function inboundOf(deps: MessageDeps, request: HttpRequest, read: MessageRequest): Promise<Inbound> {
   const { kind, body, error } = coreOf(read);
+  const hops = read.message.context?.hops;
   const key = request.headers.get('idempotency-key');
   return {
     ...(await carrierOf(deps, request, read)),
@@ -66,6 +67,7 @@ async function inboundOf(deps: MessageDeps, request: HttpRequest, read: MessageR
       to: read.to,
       body,
       ...(error && { error }),
+      ...(hops !== undefined && { hops }),
     },
     idempotent: Boolean(key),
     ...(kind !== 'request' && { namesNoRequest: true }),
@@ -104,8 +106,9 @@ function holdsToken({ headers }: HttpRequest): boolean {
 }
 
 /** A question is known by its task, which is the same over A2A; what opens none by itself. */
-function said({ exchangeId, id, thread, state }: Accepted, isQuestion: boolean): HttpResponse {
+function said({ exchangeId, id, thread, state, warning }: Accepted, isQuestion: boolean): HttpResponse {
   const message_id = isQuestion ? exchangeId : id;
-  if (isQuestion && state === 'auth_required') return json(202, { status: 'pending_approval', message_id });
-  return json(201, { message_id, thread_id: thread, stream_url: `/a2a/v1/stream/${message_id}` });
+  const near = warning && { warning };
+  if (isQuestion && state === 'auth_required') return json(202, { status: 'pending_approval', message_id, ...near });
+  return json(201, { message_id, thread_id: thread, stream_url: `/a2a/v1/stream/${message_id}`, ...near });
 }

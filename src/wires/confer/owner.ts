@@ -1,6 +1,7 @@
 import type { Route } from '../../lib/http.ts';
 import { type OwnerContactsDeps, ownerContactRoutes } from './owner-contacts.ts';
 import { type OwnerExplainDeps, ownerExplainRoutes } from './owner-explain.ts';
+import { type OwnerLimitsDeps, ownerLimitRoutes } from './owner-limits.ts';
 import { type OwnerPermissionsDeps, ownerPermissionRoutes } from './owner-permissions.ts';
 import { type OwnerPoliciesDeps, ownerPolicyRoutes } from './owner-policies.ts';
 import { type OwnerRoomsDeps, ownerRoomRoutes } from './owner-rooms.ts';
@@ -8,6 +9,7 @@ import { type OwnerTrustDeps, ownerTrustRoutes } from './owner-trust.ts';
 
 export type OwnerDeps = OwnerContactsDeps &
   OwnerPermissionsDeps &
+  OwnerLimitsDeps &
   OwnerExplainDeps &
   OwnerTrustDeps &
   OwnerRoomsDeps & { policies: OwnerPoliciesDeps['policies'] };
@@ -21,6 +23,7 @@ export function ownerRoutes(deps: OwnerDeps): Route[] {
     ...ownerExplainRoutes(deps),
     ...ownerTrustRoutes(deps),
     ...ownerRoomRoutes(deps),
+    ...ownerLimitRoutes(deps),
   ];
 }
 
@@ -31,4 +34,5 @@ export const ownerPrefixes = [
   '/api/v1/explain',
   '/api/v1/trust',
   '/api/v1/rooms',
+  '/api/v1/limits',
 ] as const;

@@ -53,11 +53,11 @@ export function messageRoutes(deps: MessagesDeps): Route[] {
         if (admitted instanceof Refusal) return admitted;
         const accepted = await deps.exchange.accept(admitted);
         if (accepted instanceof Refusal) return accepted;
-        const { id, thread, to, signed, duplicate, state } = accepted;
+        const { id, thread, to, signed, duplicate, state, warning } = accepted;
         const { sender } = admitted;
         const version = sender.kind === 'local' ? await versionOf(deps, sender.member.orgId) : currentVersion;
         const headers = { 'redsyn-version': version };
-        const answer = { id, thread, to, signed, ...(duplicate && { duplicate }) };
+        const answer = { id, thread, to, signed, ...(duplicate && { duplicate }), ...(warning && { warning }) };
         return state === 'auth_required'
           ? json(202, { ...answer, status: 'pending_approval' }, { headers })
           : json(201, answer, { headers });

@@ -1,14 +1,14 @@
 import type { Body, Envelope } from '../../../exchange/message.ts';
 import type { RemoteRequest } from '../../../exchange/remote/index.ts';
 import { partsOfBody } from '../body.ts';
-import { isRecord, type Message, type Part } from '../protocol.ts';
+import { HOPS_EXTENSION, isRecord, type Message, type Part } from '../protocol.ts';
 
 /**
  * A local request as the A2A message that leaves. A body of `application/a2a+json` says itself what parts it has (design §1); files go as one zip.
  * It goes on in the context, and with the task that waits for it, of what was asked in its thread before.
  */
 export function messageFor({ envelopeText, messageId, before }: RemoteRequest): Message {
-  const { body, files } = JSON.parse(envelopeText) as Envelope & { files?: { zip?: string } };
+  const { body, files, hops } = JSON.parse(envelopeText) as Envelope & { files?: { zip?: string } };
   const own = ownMessage(body);
   const zip = typeof files?.zip === 'string' ? files.zip : null;
   return {
@@ -20,7 +20,9 @@ export function messageFor({ envelopeText, messageId, before }: RemoteRequest): 
     ],
     ...(before?.contextId && { contextId: before.contextId }),
     ...(before?.taskId && { taskId: before.taskId }),
-    ...(own?.metadata && { metadata: own.metadata }),
+    ...((own?.metadata || hops !== undefined) && {
+      metadata: { ...own?.metadata, ...(hops !== undefined && { [HOPS_EXTENSION]: hops }) },
+    }),
   };
 }
 
