@@ -11,7 +11,9 @@ import { limitsCommand } from './cli/limits.ts';
 import { linkCommand } from './cli/link.ts';
 import { loginCommand, meCommand } from './cli/login.ts';
 import { orgCommand, teamCommand } from './cli/org.ts';
+import { roomCommand } from './cli/room.ts';
 import { startCommand } from './cli/start.ts';
+import { trustCommand } from './cli/trust.ts';
 import { ConfigError } from './config.ts';
 
 const program = new Command('gatehouse')
@@ -27,6 +29,8 @@ const program = new Command('gatehouse')
   .addCommand(orgCommand())
   .addCommand(teamCommand())
   .addCommand(linkCommand())
+  .addCommand(trustCommand())
+  .addCommand(roomCommand())
   .addCommand(explainCommand())
   .addCommand(limitsCommand())
   .addCommand(capabilityCommand());

@@ -44,6 +44,15 @@ export function wholeNumber(name: string, least: number): (text: string) => numb
   };
 }
 
+/** Seconds of a time as people write it: 90s, 15m, 12h, 30d. */
+export function secondsOf(option: string): (text: string) => number {
+  return (text) => {
+    const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
+    if (count === undefined) throw new InvalidArgumentError(`write ${option} as 90s, 15m, 12h or 30d.`);
+    return Number(count) * { s: 1, m: 60, h: 3_600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+  };
+}
+
 export function collect(value: string, before: string[] | undefined): string[] {
   return [...(before ?? []), value];
 }
