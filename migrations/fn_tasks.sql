@@ -115,7 +115,8 @@ begin
     select p_exchange, c.id, c.url, c.destination, decode(c.secrets, 'base64'), c.version, now_ms
       from json_to_recordset(p_configs) as c(id text, url text, destination text, secrets text, version text)
     on conflict (exchange_id, id) do update
-      set url = excluded.url, destination = excluded.destination, secrets = excluded.secrets, version = excluded.version;
+      set url = excluded.url, destination = excluded.destination, secrets = excluded.secrets, version = excluded.version,
+          last_error = null, last_error_at = null;
   update exchanges e set has_push = true where e.id = p_exchange and not e.has_push;
   return true;
 end $$;

@@ -224,12 +224,13 @@ export interface TaskRow {
   reason: string | null;
   created_at: number;
   updated_at: number;
+  has_push: boolean;
 }
 
 export async function exchangeById(db: Queryable, id: string): Promise<TaskRow | null> {
   const { rows } = await db.query<TaskRow>(
     `select e.id, e.asker_thread as thread, e.asker, p.did as "askerDid", e.asker_addr, e.asked_agent, e.asked_addr, e.state, e.reason,
-        e.created_at, e.updated_at
+        e.created_at, e.updated_at, e.has_push
       from exchanges e left join peers p on e.asker = 'p:' || p.id where e.id = $1`,
     [id],
   );

@@ -2,6 +2,7 @@ import type { Db } from '../db/types.ts';
 import { withoutSession } from '../directory/names.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import type { Envelope } from './message.ts';
+import { pushErrorsOf } from './push/store.ts';
 import { exchangeById, type MessageRow, type TaskRow } from './store.ts';
 import { newestMessages } from './task/store.ts';
 import type { Beside, TaskMessage, TaskView, Viewer } from './types.ts';
@@ -12,7 +13,9 @@ const mostBytes = 16 * 1024 * 1024;
 
 export async function readTask(db: Db, exchangeId: string, viewer: Viewer): Promise<TaskView | Refusal> {
   const row = await seenBy(db, exchangeId, viewer);
-  return row instanceof Refusal ? row : viewOf(db, row);
+  if (row instanceof Refusal) return row;
+  const view = await viewOf(db, row);
+  return row.has_push ? { ...view, pushErrors: await pushErrorsOf(db, row.id) } : view;
 }
 
 /** The task that a message goes on with, as far as can be said before its lock is held. `sender`: who it comes from, when the task alone tells. */

@@ -70,8 +70,18 @@ export interface TaskView {
   createdAt: number;
   /** Milliseconds; grows with every message and every change of state. */
   updatedAt: number;
+  /** Webhooks of the task that did not take the last push. */
+  pushErrors?: readonly PushError[];
   /** The request first, then what came of it, in order. */
   messages: TaskMessage[];
+}
+
+export interface PushError {
+  /** Of the config. */
+  id: string;
+  error: string;
+  /** Milliseconds. */
+  at: number;
 }
 
 /** What a request may bring along (A2A). */

@@ -74,6 +74,37 @@ describe('push notifications', () => {
     );
   });
 
+  it('that fail are seen with the task by whoever asked it, until one is taken', async (t) => {
+    const hook = await receiver(t);
+    let status = 503;
+    hook.answer = (_, response) => {
+      response.writeHead(status).end();
+      return undefined;
+    };
+    const task = await ask(gateway, 'hold errors', { token, ...immediately });
+    await rpc(gateway, 'CreateTaskPushNotificationConfig', { taskId: task.id, id: 'mine', url: hook.url }, { token });
+    const errors = async () => {
+      const { result } = (await rpc(gateway, 'GetTask', { id: task.id }, { token })).json;
+      return result.metadata?.pushNotificationErrors;
+    };
+    assert.equal(await errors(), undefined);
+    const request = await desk.took(({ body }) => body.text === 'hold errors');
+    await desk.post(desk.answering(request, 'progress', 'One.'));
+    const [error, ...more] = await eventually('the error is shown', errors);
+    assert.deepEqual([error.id, error.error, more], ['mine', 'it answered 503', []]);
+    assert.ok(Math.abs(Date.parse(error.at) - Date.now()) < 60_000);
+    status = 200;
+    const { db, notifier } = gateway.database;
+    await db.query('delete from circuits where destination = $1', [new URL(hook.url).origin]);
+    await db.query(`update outbox set due_at = 0 where kind = 'push'`);
+    await notifier.publish(['outbox']);
+    await eventually('a push was taken', async () => (await errors()) === undefined);
+    status = 410;
+    await desk.post(desk.answering(request, 'reply', 'Two.'));
+    const [gone] = await eventually('that the webhook is gone is shown', errors);
+    assert.equal(gone.error, 'given up: the webhook is gone');
+  });
+
   it('end with the config, and tell of a cancel', async (t) => {
     const [kept, deleted] = [await receiver(t), await receiver(t)];
     const task = await ask(gateway, 'hold two', immediately);

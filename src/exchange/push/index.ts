@@ -1,4 +1,4 @@
-import type { Db } from '../../db/types.ts';
+import type { Db, Queryable } from '../../db/types.ts';
 import type { Sealer } from '../../identity/sealing.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { FetchRefused } from '../../lib/fetch-types.ts';
@@ -27,6 +27,8 @@ export type NewPushConfig = Omit<PushConfig, 'taskId' | 'id'> & { id?: string };
 /** What is owed to a webhook: the task as it stands now. */
 export interface PushDue {
   config: PushConfig;
+  /** The last push failed. */
+  failed: boolean;
   task: TaskView;
 }
 
@@ -39,6 +41,7 @@ export interface PushConfigsOptions {
 }
 
 const mostConfigs = 20;
+const mostError = 300;
 /** How long a config of an ended task is still shown; later its secrets are gone. Longer than anything waits in the outbox. */
 const keptMs = 7 * 86_400_000;
 
@@ -122,7 +125,13 @@ export class PushConfigs {
   async due(taskId: string, id: string): Promise<PushDue | null> {
     const stored = await store.configOf(this.#options.db, taskId, id);
     const task = stored && (await taskForAsker(this.#options.db, taskId));
-    return task ? { config: this.#open(stored), task } : null;
+    return task ? { config: this.#open(stored), failed: stored.last_error !== null, task } : null;
+  }
+
+  /** What came of a push: its asker sees the last error with the task. Null: it was taken. */
+  async record(taskId: string, id: string, error: string | null, db: Queryable = this.#options.db): Promise<void> {
+    const q = { exchangeId: taskId, id, error: error?.slice(0, mostError) ?? null, now: this.#options.clock.now() };
+    await store.recordPush(db, q);
   }
 
   async purge(): Promise<number> {

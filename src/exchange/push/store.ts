@@ -1,4 +1,5 @@
 import type { Queryable } from '../../db/types.ts';
+import type { PushError } from '../types.ts';
 
 /** As `set_push_configs` (migrations/fn_tasks.sql) reads it. */
 export interface PushRow {
@@ -13,9 +14,10 @@ export interface PushRow {
 export interface StoredPush extends Omit<PushRow, 'secrets'> {
   exchange_id: string;
   secrets: Buffer | null;
+  last_error: string | null;
 }
 
-const columns = 'p.exchange_id, p.id, p.url, p.destination, p.secrets, p.version';
+const columns = 'p.exchange_id, p.id, p.url, p.destination, p.secrets, p.version, p.last_error';
 
 /** False when the task would have more than `most`. */
 export async function setConfigs(
@@ -49,6 +51,28 @@ export async function configOf(db: Queryable, exchangeId: string, id: string): P
 
 export async function removeConfig(db: Queryable, exchangeId: string, id: string): Promise<void> {
   await db.query('delete from push_configs where exchange_id = $1 and id = $2', [exchangeId, id]);
+}
+
+/** What came of the last push; null: it was taken. */
+export async function recordPush(
+  db: Queryable,
+  q: { exchangeId: string; id: string; error: string | null; now: number },
+): Promise<void> {
+  await db.query(
+    `update push_configs set last_error = $3, last_error_at = case when $3::text is not null then $4::bigint end
+      where exchange_id = $1 and id = $2`,
+    [q.exchangeId, q.id, q.error, q.now],
+  );
+}
+
+/** The configs of a task whose last push failed. */
+export async function pushErrorsOf(db: Queryable, exchangeId: string): Promise<PushError[]> {
+  const { rows } = await db.query<PushError>(
+    `select p.id, p.last_error as error, p.last_error_at as at from push_configs p
+      where p.exchange_id = $1 and p.last_error is not null order by p.created_at, p.id`,
+    [exchangeId],
+  );
+  return rows;
 }
 
 /** Configs of tasks that ended before. Answers how many went. */

@@ -32,14 +32,14 @@ export interface TaskForm {
  * artifacts), or the status message when it tells of a failure. Bodies of A2A say themselves what they are.
  */
 export class TaskFold {
-  readonly #view: Pick<TaskView, 'id' | 'thread'>;
+  readonly #view: Pick<TaskView, 'id' | 'thread' | 'pushErrors'>;
   readonly #history: Message[] = [];
   readonly #artifacts = new Map<string, Artifact>();
   #state: ExchangeState = 'submitted';
   #status: TaskStatus;
   #reason: string | null = null;
 
-  constructor(view: Pick<TaskView, 'id' | 'thread' | 'createdAt'>) {
+  constructor(view: Pick<TaskView, 'id' | 'thread' | 'createdAt' | 'pushErrors'>) {
     this.#view = view;
     this.#status = { state: stateName('submitted'), timestamp: timeOf(view.createdAt) };
   }
@@ -88,8 +88,18 @@ export class TaskFold {
       status: { ...this.#status },
       ...(shown && { artifacts: [...this.#artifacts.values()].map((artifact) => ({ ...artifact })) }),
       ...(historyLength !== 0 && { history: [...kept] }),
-      ...(this.#reason !== null && { metadata: { reason: this.#reason } }),
+      ...this.#metadata(),
     };
+  }
+
+  /** Why it failed, and which webhooks of the task do not take what they are sent: A2A has no other place for either. */
+  #metadata(): { metadata?: Record<string, unknown> } {
+    const errors = (this.#view.pushErrors ?? []).map(({ at, ...error }) => ({ ...error, at: timeOf(at) }));
+    const metadata = {
+      ...(this.#reason !== null && { reason: this.#reason }),
+      ...(errors.length > 0 && { pushNotificationErrors: errors }),
+    };
+    return Object.keys(metadata).length > 0 ? { metadata } : {};
   }
 
   #asked(message: TaskMessage): StreamResponse[] {

@@ -6,7 +6,7 @@ import { isRecord } from './protocol.ts';
 import { eventToV03 } from './v03.ts';
 
 export interface PushClientOptions {
-  pushes: Pick<PushConfigs, 'due'>;
+  pushes: Pick<PushConfigs, 'due' | 'record'>;
   fetch: Fetch;
 }
 
@@ -25,24 +25,40 @@ export function createPushClient({ pushes, fetch }: PushClientOptions): Sender {
       const due = owed && (await pushes.due(owed.task, owed.config));
       // Deleted in the meantime.
       if (!due) return { outcome: 'delivered' };
-      try {
-        const { headers, body } = notification(due);
-        const answer = await fetch(due.config.url, {
-          method: 'POST',
-          headers,
-          body,
-          maxBytes: 64 * 1024,
-          withoutBody: true,
-          timeoutMs,
-          signal,
-        });
-        return resultOf(answer.status, answer.headers.get('retry-after'));
-      } catch (error) {
-        if (!(error instanceof FetchRefused)) throw error;
-        return { outcome: 'retry', reason: `${error.reason}: ${error.message}`, destinationDown: true };
-      }
+      const result = await push(fetch, due, signal);
+      const error = errorOf(result);
+      if (error !== null || due.failed) await pushes.record(owed.task, owed.config, error);
+      return result;
+    },
+    async onGivenUp(tx, item, { code, words }) {
+      const owed = readOwed(item.body);
+      if (owed && code === 'expired') await pushes.record(owed.task, owed.config, `given up: ${words}`, tx);
     },
   };
+}
+
+async function push(fetch: Fetch, due: PushDue, signal: AbortSignal): Promise<SendResult> {
+  try {
+    const { headers, body } = notification(due);
+    const answer = await fetch(due.config.url, {
+      method: 'POST',
+      headers,
+      body,
+      maxBytes: 64 * 1024,
+      withoutBody: true,
+      timeoutMs,
+      signal,
+    });
+    return resultOf(answer.status, answer.headers.get('retry-after'));
+  } catch (error) {
+    if (!(error instanceof FetchRefused)) throw error;
+    return { outcome: 'retry', reason: `${error.reason}: ${error.message}`, destinationDown: true };
+  }
+}
+
+function errorOf(result: SendResult): string | null {
+  if (result.outcome === 'delivered') return null;
+  return result.outcome === 'retry' ? result.reason : `given up: ${result.words}`;
 }
 
 function readOwed(body: string | null): { task: string; config: string } | null {
