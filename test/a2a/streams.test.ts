@@ -201,6 +201,51 @@ describe('a stream', () => {
   });
 });
 
+describe('the only gateway', () => {
+  it('starts again in the middle: a blocking send and a stream end, are taken up again, and the tasks are the same', async (t) => {
+    const ends: (() => Promise<void>)[] = [];
+    t.after(async () => {
+      for (const end of ends.reverse()) await end();
+    });
+    const alone = await startDesk({ after: (fn) => void ends.push(fn) });
+    const { url, token } = alone.gateway;
+    const headers = { authorization: `Bearer ${token}`, 'idempotency-key': 'once' };
+    const blocking = async (): Promise<Stream> => {
+      const answer = await open('SendMessage', { message: message('hold blocking') }, url, headers);
+      await answer.ended;
+      return answer;
+    };
+    const stream = await open('SendStreamingMessage', { message: message('hold stream') }, url);
+    const blocked = blocking();
+    await stream.until(1);
+    const { id } = stream.events[0].task;
+    const [streamed, sent] = [
+      await alone.took(({ body }) => body.text === 'hold stream'),
+      await alone.took(({ body }) => body.text === 'hold blocking'),
+    ];
+    await alone.post(alone.answering(streamed, 'progress', 'At it.'));
+    await stream.until(2);
+
+    await alone.gateway.restart();
+    await stream.ended;
+    const [{ result: before }] = (await blocked).events;
+    assert.equal(before.task.status.state, 'TASK_STATE_SUBMITTED', 'answered as it stood');
+
+    const again = blocking();
+    const resumed = await subscribe(id, url);
+    await resumed.until(1);
+    assert.equal(resumed.events[0].task.status.message.parts[0].text, 'At it.');
+    await alone.post(alone.answering(streamed, 'reply', 'Streamed.'));
+    await alone.post(alone.answering(sent, 'reply', 'Sent.'));
+    await resumed.ended;
+    assert.equal(resumed.events.at(-1).statusUpdate.status.state, 'TASK_STATE_COMPLETED');
+    const [{ result: after }] = (await again).events;
+    assert.equal(after.task.id, before.task.id);
+    assert.equal(after.task.artifacts[0].parts[0].text, 'Sent.');
+    assert.equal(alone.taken.filter(({ body }) => body.text === 'hold blocking').length, 1, 'asked once');
+  });
+});
+
 describe('many streams', () => {
   /** A stream without a fetch around it: the socket and what came. */
   const raw = (id: string, reads = true): Promise<{ socket: Socket; text: () => string }> =>

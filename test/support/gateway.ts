@@ -23,6 +23,8 @@ export interface TestGateway {
   /** Another gateway process on the same database and port-less: a second replica, at a port of its own. */
   replica(): Promise<Gateway & { base: string }>;
   stop(): Promise<void>;
+  /** Stops, and starts again with the same settings at the same place. */
+  restart(): Promise<void>;
 }
 
 export interface CallOptions {
@@ -69,7 +71,7 @@ export async function testGateway(lifetime: Lifetime, options: TestGatewayOption
     GATEHOUSE_RATE_IP: '100000',
     ...env,
   };
-  const gateway = await startGateway(loadConfig(settings), { log: quiet, ...overrides });
+  let gateway = await startGateway(loadConfig(settings), { log: quiet, ...overrides });
   ends.push(() => gateway.stop());
   const token = gateway.admin.newToken ?? env.GATEHOUSE_ADMIN_TOKEN ?? '';
   const client = new Client({ url, token, keys: nodeKeys(), seal: false });
@@ -94,6 +96,10 @@ export async function testGateway(lifetime: Lifetime, options: TestGatewayOption
       return { ...other, stop: () => other.stop(), base: `http://localhost:${second}` };
     },
     stop: () => gateway.stop(),
+    async restart() {
+      await gateway.stop();
+      gateway = await startGateway(loadConfig(settings), { log: quiet, ...overrides });
+    },
   };
 }
 
