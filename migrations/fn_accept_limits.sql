@@ -12,6 +12,12 @@ create or replace function leaked(p_turns integer, p_at bigint, now_ms bigint) r
   select case when p_turns > 0 then greatest(0, p_turns - least(abs(now_ms - p_at) / 2000, 1000000)::integer) else 0 end
 $$;
 
+-- How long a chain may be. What an agent sets itself to do is a queue before it is a loop, so there it may be five times as long. One turn more may leave
+-- than may come: then the other side meets its limit too, and its owner sees it.
+create or replace function most_turns(p_turns integer, p_agent text, p_sender text, p_leaves boolean) returns integer language sql immutable as $$
+  select case when p_leaves then p_turns + 1 when p_sender = p_agent then p_turns * 5 else p_turns end
+$$;
+
 -- What an agent and a peer have used today and may use, and all peers of that agent together; nulls: unlimited.
 create or replace function budget_of(p_agent text, p_peer text, p_abroad boolean, now_ms bigint) returns table (
   counted boolean, paused_for text, turns integer, messages bigint, most_messages bigint, bytes bigint, most_bytes bigint, tokens bigint, most_tokens bigint,
@@ -66,7 +72,7 @@ begin
         left join peer_turns t on w.sender is null and t.agent_id = w.agent and t.peer = w.peer
     )
     select w.i, w.agent, w.peer, w.abroad, w.leaves, w.bytes, w.sender, l.turns, p.counted,
-        p.is_near or p.paused_for is not null or p.tokens >= p.most_tokens or p.all_tokens >= p.all_most_tokens or l.turns > p.turns + w.leaves::integer,
+        p.is_near or p.paused_for is not null or p.tokens >= p.most_tokens or p.all_tokens >= p.all_most_tokens or l.turns > most_turns(p.turns, w.agent, w.sender, w.leaves),
         case
           when p.messages >= p.most_messages * 0.8 then json_build_object('of', 'messages', 'used', p.messages + 1, 'limit', p.most_messages)
           when p.bytes >= p.most_bytes * 0.8 then json_build_object('of', 'bytes', 'used', p.bytes + w.bytes, 'limit', p.most_bytes)
@@ -82,8 +88,7 @@ create or replace function pause_budget(p_agent text, p_peer text, p_for text, n
     on conflict (agent_id, peer) do update set paused_at = excluded.paused_at, paused_for = excluded.paused_for where l.paused_at is null
 $$;
 
--- Null: it may go on. Else what stopped it; `limit` when it was this very message. Under the lock of the agent's budget. One turn more may leave than may
--- come: then the other side meets its limit too, and its owner sees it.
+-- Null: it may go on. Else what stopped it; `limit` when it was this very message. Under the lock of the agent's budget.
 create or replace function judge_budget(p_agent text, p_peer text, p_abroad boolean, p_bytes bigint, p_sender text, p_turns integer, p_leaves boolean, now_ms bigint)
 returns json language plpgsql as $$
 declare
@@ -95,8 +100,8 @@ begin
   select * into b from budget_of(p_agent, p_peer, p_abroad, now_ms);
   if b.paused_for is not null then
     return json_build_object('of', b.paused_for);
-  elsif p_turns > b.turns + p_leaves::integer then
-    v_for := 'turns'; v_most := b.turns;
+  elsif p_turns > most_turns(b.turns, p_agent, p_sender, p_leaves) then
+    v_for := 'turns'; v_most := most_turns(b.turns, p_agent, p_sender, false);
   elsif b.messages + 1 > b.most_messages then
     v_for := 'messages'; v_most := b.most_messages;
   elsif b.bytes + p_bytes > b.most_bytes then

@@ -113,8 +113,8 @@ describe('loops (FED-02, design §4)', () => {
       return typeof sent === 'string' ? sent : 'sent';
     };
     const notes = [];
-    for (let i = 0; i < 22; i++) notes.push(await again());
-    assert.deepEqual([notes.indexOf('loop_detected'), notes.at(-1)], [20, 'loop_detected']);
+    for (let i = 0; i < 102; i++) notes.push(await again());
+    assert.deepEqual([notes.indexOf('loop_detected'), notes.at(-1)], [100, 'loop_detected']);
 
     const [a, b] = [`acme/dev/joel/${name()}`, `acme/general/ana/${name()}`];
     await acme.admin.announce(a, { allow: ['org'] });
@@ -209,7 +209,7 @@ describe('loops (FED-02, design §4)', () => {
     const start = clock.now();
     for (const at of [start, start + 3_600_000, start, start - 3_600_000, start]) {
       clock.jump(at);
-      for (let i = 0; i < 15; i++) assert.equal((await write()).status, 201);
+      for (let i = 0; i < 60; i++) assert.equal((await write()).status, 201);
     }
   });
 });
