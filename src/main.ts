@@ -7,9 +7,11 @@ import { explained } from './cli/errors.ts';
 import { explainCommand } from './cli/explain.ts';
 import { identityCommand } from './cli/identity.ts';
 import { keysCommand } from './cli/keys.ts';
+import { knowledgeCommand, memoryCommand } from './cli/knowledge.ts';
 import { limitsCommand } from './cli/limits.ts';
 import { linkCommand } from './cli/link.ts';
 import { loginCommand, meCommand } from './cli/login.ts';
+import { modelCommand } from './cli/model.ts';
 import { orgCommand, teamCommand } from './cli/org.ts';
 import { roomCommand } from './cli/room.ts';
 import { startCommand } from './cli/start.ts';
@@ -31,6 +33,9 @@ const program = new Command('gatehouse')
   .addCommand(linkCommand())
   .addCommand(trustCommand())
   .addCommand(roomCommand())
+  .addCommand(modelCommand())
+  .addCommand(knowledgeCommand())
+  .addCommand(memoryCommand())
   .addCommand(explainCommand())
   .addCommand(limitsCommand())
   .addCommand(capabilityCommand());

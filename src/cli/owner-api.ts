@@ -3,11 +3,11 @@ import { openSession } from './home.ts';
 
 const timeoutMs = 70_000;
 
-/** A call of `/api/v1` with this machine's token. Throws what calls of the client throw. */
+/** A call of `/api/v1` with this machine's token; a Buffer is sent as text. Throws what calls of the client throw. */
 export async function callOwnerApi<T>(
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
   path: string,
-  body?: object,
+  body?: object | Buffer,
 ): Promise<T> {
   const { login } = await openSession();
   const url = `${login.url.replace(/\/+$/, '')}/api/v1${path}`;
@@ -16,8 +16,8 @@ export async function callOwnerApi<T>(
   try {
     response = await fetch(url, {
       method,
-      headers: { authorization: `Bearer ${login.token}`, ...(body && { 'content-type': 'application/json' }) },
-      ...(body && { body: JSON.stringify(body) }),
+      headers: { authorization: `Bearer ${login.token}`, ...(body && { 'content-type': typeOf(body) }) },
+      ...(body && { body: Buffer.isBuffer(body) ? new Uint8Array(body) : JSON.stringify(body) }),
       redirect: 'error',
       signal: AbortSignal.timeout(timeoutMs),
     });
@@ -31,6 +31,10 @@ export async function callOwnerApi<T>(
     (json as { error?: { code?: string; message?: string; details?: unknown } }).error ?? {};
   const words = details === undefined ? message : `${message}: ${JSON.stringify(details)}`;
   throw new GatehouseError(response.status, { error: words, code }, response.headers.get('retry-after') ?? undefined);
+}
+
+function typeOf(body: object): string {
+  return Buffer.isBuffer(body) ? 'text/plain; charset=utf-8' : 'application/json';
 }
 
 function read(text: string): unknown {

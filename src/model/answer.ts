@@ -26,14 +26,14 @@ export interface AnswererDeps {
 export type Say = (kind: 'progress' | 'reply', body: Body, error?: boolean) => Promise<'accepted' | 'closed' | Refusal>;
 
 /**
- * The mouth of an agent that lives in this process: what it says walks the gates and is accepted like what any node sends, signed with the agent's own
- * key. Ids follow from the request, so that whoever takes it again says the same thing under the same id, which is accepted once.
+ * The mouth of an agent that lives in this process: what it says walks the gates and is accepted like what any node sends. To another organisation it is
+ * signed with the agent's own key; within its own nobody need pin one more key of its owner. Ids follow from the request, so that whoever takes it again says the same thing under the same id, which is accepted once.
  */
 export async function answerer(
   deps: AnswererDeps,
   agent: Agent,
   delivered: Delivered,
-  exchangeId: string,
+  { exchangeId, toOtherOrg }: { exchangeId: string; toOtherOrg: boolean },
 ): Promise<Say> {
   const { admit, exchange, directory, clock, authority } = deps;
   const [member, key] = await Promise.all([directory.member(agent.memberId), deps.signer(agent)]);
@@ -62,9 +62,9 @@ export async function answerer(
       body,
       ...(error && { error }),
     };
-    const sig = signEnvelope(unsigned, key);
+    const sig = toOtherOrg ? signEnvelope(unsigned, key) : null;
     if (sig instanceof Refusal) throw new Error(`an answer could not be signed: ${sig.words}`);
-    const envelope: Envelope = { ...unsigned, sig: { ...sig } };
+    const envelope: Envelope = { ...unsigned, ...(sig && { sig: { ...sig } }) };
     const admitted = await admit({
       wire: 'redsyn',
       operation: 'message',

@@ -90,7 +90,7 @@ export class ModelAgents {
     const [agent, asked] = await Promise.all([directory.agentById(agentId), store.askedBy(db, delivered.seq, agentId)]);
     if (!agent || !asked || asked.ended) return { outcome: 'done' };
 
-    const say = await answerer(this.#deps, agent, delivered, asked.exchangeId);
+    const say = await answerer(this.#deps, agent, delivered, asked);
     const audience: Audience = asked.byPerson && asked.sender === `m:${agent.memberId}` ? 'owner' : 'peer';
     const cut = new AbortController();
     const both = AbortSignal.any([signal, cut.signal]);

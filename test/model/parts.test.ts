@@ -298,6 +298,10 @@ it('places: pages of pdftotext, and headings one beneath the other', () => {
     chunksOf('# Manual #\n\nhello\n\n## Wiring\n\nred\n\n# Index\n\nx').map(({ place }) => place),
     ['Manual', 'Manual › Wiring', 'Index'],
   );
+  assert.deepEqual(chunksOf('# Manual\n\n## Wiring\n\nred\n\n# Index'), [
+    { place: 'Manual › Wiring', text: '# Manual\n\n## Wiring\n\nred' },
+    { place: 'Index', text: '# Index' },
+  ]);
 });
 
 it('words meet however they are written', () => {

@@ -19,6 +19,8 @@ export function chunksOf(text: string): Chunk[] {
     const headings: string[] = [];
     const chunks: Chunk[] = [];
     let open = '';
+    // A heading alone tells nothing: it stays with what stands beneath it.
+    let isHeading = false;
     const close = (): void => {
       if (open.trim() !== '')
         chunks.push({ place: placeOf(pages.length > 1 ? i + 1 : null, headings), text: open.trim() });
@@ -27,13 +29,14 @@ export function chunksOf(text: string): Chunk[] {
     for (const paragraph of page.split(/\n(?:[ \t]*\n)+/)) {
       const [, marks, title] = /^\s*(#{1,6})\s+([^\n]{1,200})/.exec(paragraph) ?? [];
       if (marks !== undefined) {
-        close();
+        if (!isHeading) close();
         headings.length = Math.min(headings.length, marks.length - 1);
         headings[marks.length - 1] = title!.replace(/\s*#+\s*$/, '').trim();
       }
       for (const part of cut(paragraph)) {
         if (open !== '' && open.length + part.length > wanted) close();
         open += (open === '' ? '' : '\n\n') + part;
+        isHeading = marks !== undefined && (isHeading || open === part) && part.trim().split('\n').length === 1;
       }
     }
     close();

@@ -60,6 +60,8 @@ export async function putModel(tx: Tx, row: ModelRow, now: number): Promise<void
       now,
     ],
   );
+  // No node listens: what a sender would seal for one could not be answered.
+  await tx.query('update mailboxes set node_id = null where agent_id = $1 and node_id is not null', [row.agentId]);
   await setAdapter(tx, row.agentId, 'model', now);
 }
 

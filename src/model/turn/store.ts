@@ -12,14 +12,18 @@ export interface AskedRow {
   byPerson: boolean;
   /** Its asker reads the task (a stream, polling), and has no inbox that each progress would land in. */
   followsTask: boolean;
+  /** Its answers go to another organisation as envelopes, whose link may ask for signatures. */
+  toOtherOrg: boolean;
 }
 
 export async function askedBy(db: Queryable, messageSeq: number, agentId: string): Promise<AskedRow | null> {
   const { rows } = await db.query<AskedRow>(
     `select e.id as "exchangeId", m.sender, e.asked_conversation as conversation, e.ended_at is not null as ended,
         e.asker_node is not null and m.seq = e.request_seq as "byPerson",
-        e.asker_agent is null and (e.asker_via is null or e.asker_kind is not null) as "followsTask"
+        e.asker_agent is null and (e.asker_via is null or e.asker_kind is not null) as "followsTask",
+        (e.asker_via is not null and e.asker_kind is null) or coalesce(a.org_id <> o.org_id, false) as "toOtherOrg"
        from messages m join exchanges e on e.id = m.exchange_id
+       join members o on o.id = e.asked_owner left join members a on a.id = e.asker_owner
        where m.seq = $1 and e.asked_agent = $2`,
     [messageSeq, agentId],
   );
