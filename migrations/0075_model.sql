@@ -69,12 +69,3 @@ create table memories (
 create unique index memories_once on memories (owner, origin, md5(text));
 create index memories_by_owner on memories (owner, created_at, id);
 create index memories_by_words on memories using gin (words);
-
--- Tokens per agent, asker and UTC day.
-create table model_usage (
-  agent_id text not null references agents,
-  day      integer not null,
-  asker    text not null,
-  tokens   bigint not null,
-  primary key (agent_id, day, asker)
-);

@@ -43,7 +43,6 @@ import { every } from './lib/loop.ts';
 import { Refusal } from './lib/refusal.ts';
 import { createMailbox } from './mailbox/index.ts';
 import { Pusher } from './mailbox/push/pusher.ts';
-import { Usage } from './model/budget/index.ts';
 import { ModelAgents } from './model/index.ts';
 import { Knowledge } from './model/knowledge/index.ts';
 import { Memory } from './model/memory/index.ts';
@@ -290,7 +289,6 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
   const models = new ModelSettings({ db, clock, sealer, directory, checkUrl });
   const knowledge = new Knowledge({ db, clock });
   const memory = new Memory({ db, clock });
-  const usage = new Usage({ db, clock });
   const modelAgents = new ModelAgents({
     db,
     notifier,
@@ -306,8 +304,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     settings: models,
     knowledge,
     memory,
-    usage,
-    budget: { mayBegin: async () => true, spend: async () => undefined },
+    limits,
   });
 
   const migrations = await readMigrations();
@@ -363,8 +360,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...ownerModelRoutes({
         identify: gates.identify,
         models,
-        usage,
-        agentId: async (address) => (await directory.agentAt(address))?.id ?? null,
+        limits,
       }),
       ...ownerKnowledgeRoutes({ identify: gates.identify, knowledge, memory }),
       ...capabilityRoutes({ gates, capabilities: new Capabilities({ keyring, clock }) }),

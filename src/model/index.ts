@@ -1,5 +1,6 @@
 import type { Db, Notifier } from '../db/types.ts';
 import type { Directory } from '../directory/types.ts';
+import type { Limits } from '../exchange/limits/index.ts';
 import type { Envelope } from '../exchange/message.ts';
 import type { TurnFailure } from '../exchange/state.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -8,7 +9,6 @@ import type { Log } from '../lib/log.ts';
 import { Refusal } from '../lib/refusal.ts';
 import type { Delivered, Mailbox } from '../mailbox/index.ts';
 import { type AnswererDeps, answerer, type Say } from './answer.ts';
-import type { Budget, Usage } from './budget/index.ts';
 import type { Knowledge } from './knowledge/index.ts';
 import type { Memory } from './memory/index.ts';
 import type { Endpoint, ModelSettings } from './settings/index.ts';
@@ -31,8 +31,7 @@ export interface ModelAgentsDeps extends Pick<AnswererDeps, 'admit' | 'exchange'
   settings: ModelSettings;
   knowledge: Knowledge;
   memory: Memory;
-  usage: Usage;
-  budget: Budget;
+  limits: Pick<Limits, 'budget' | 'spend'>;
 }
 
 /** What the asker is told; confer.md: an English sentence for people, the code for programs. */
@@ -111,17 +110,10 @@ export class ModelAgents {
     return 'failure' in turn
       ? this.#fail(agentId, turn.failure, say)
       : this.#reply(agentId, turn, say, () => {
-          if (question !== null && !('failure' in endpoint) && endpoint.remembers) {
-            this.#remember(
-              audience,
-              { owner: agent.memberId, source: delivered.from, question, answer: turn.text },
-              endpoint,
-              {
-                agentId,
-                asker: asked.sender,
-              },
-            );
-          }
+          // Nobody in particular is not remembered: nobody answers for what it said.
+          if (question === null || 'failure' in endpoint || !endpoint.remembers || isAnonymous(asked)) return;
+          const said = { owner: agent.memberId, source: delivered.from, question, answer: turn.text };
+          this.#remember(audience, said, endpoint, spenderOf(agentId, asked));
         });
   }
 
@@ -135,10 +127,13 @@ export class ModelAgents {
     signal: AbortSignal;
     speech: Speech | null;
   }): Promise<Answered | { failure: Failure }> {
-    const { db, budget, usage, fetch, clock, log } = this.#deps;
+    const { db, limits, fetch, clock, log } = this.#deps;
     const { agent, asked, delivered, endpoint, speech } = q;
-    const spender = { agentId: agent.id, asker: asked.sender };
-    if (!(await budget.mayBegin(spender))) return failure('agent_error', 'the tokens of the day are used up');
+    const spender = spenderOf(agent.id, asked);
+    const { pausedFor, tokensLeft } = await limits.budget(spender);
+    if (pausedFor !== null || (tokensLeft !== null && tokensLeft <= 0)) {
+      return failure('agent_error', `the limit of ${pausedFor ?? 'tokens'} is used up: gatehouse limits`);
+    }
     const rows = await store.saidBefore(db, q.audience, {
       agentId: agent.id,
       conversation: asked.conversation,
@@ -163,7 +158,7 @@ export class ModelAgents {
         sources: this.#sources(),
         signal: q.signal,
         spent: async (tokens) => {
-          await Promise.all([usage.add(spender, tokens), budget.spend(spender, tokens)]);
+          await limits.spend({ ...spender, tokens });
         },
         ...(speech && { onText: (text: string) => speech.add(text) }),
       },
@@ -215,10 +210,10 @@ export class ModelAgents {
     audience: Audience,
     turn: { owner: string; source: string; question: string; answer: string },
     endpoint: Endpoint,
-    spender: { agentId: string; asker: string },
+    spender: Spender,
   ): void {
     if (this.#remembering.size >= mostRemembering || this.#stopping.signal.aborted) return;
-    const { fetch, clock, log, memory, usage, budget } = this.#deps;
+    const { fetch, clock, log, memory, limits } = this.#deps;
     const work = (async () => {
       try {
         const facts = await factsOf(turn, endpoint, {
@@ -226,7 +221,7 @@ export class ModelAgents {
           clock,
           signal: this.#stopping.signal,
           spent: async (tokens) => {
-            await Promise.all([usage.add(spender, tokens), budget.spend(spender, tokens)]);
+            await limits.spend({ ...spender, tokens });
           },
         });
         await memory.keep(audience, { owner: turn.owner, source: turn.source, facts });
@@ -237,4 +232,15 @@ export class ModelAgents {
     const tracked = work.finally(() => this.#remembering.delete(tracked));
     this.#remembering.add(tracked);
   }
+}
+
+/** Whose tokens of the day a turn uses. */
+type Spender = Parameters<Limits['budget']>[0];
+
+function spenderOf(agentId: string, { sender, abroad }: store.AskedRow): Spender {
+  return { agentId, senderKey: sender, abroad };
+}
+
+function isAnonymous({ sender }: store.AskedRow): boolean {
+  return sender.startsWith('anonymous:');
 }

@@ -247,6 +247,24 @@ it('a task that is canceled while the model writes ends the call of the model', 
   assert.match(to, /stoppable/);
 });
 
+it('tokens are of the day’s limits: what is used up pauses the pair until the owner lets it go on', async () => {
+  const to = await modelAgent(acme, 'frugal', { base_url: model.url });
+  const hers = 'acme/general/ana/hers';
+  await ana.announce(hers);
+  const chosen = await acme.call('PUT', '/api/v1/limits', { body: { agent: to, peer: 'acme/ana', tokens: 25 } });
+  assert.equal(chosen.status, 200, chosen.text);
+  const q = { from: hers, to, token: ana.token };
+  model.next({ text: 'One.', tokens: 20 }, { text: 'Two.', tokens: 10 });
+  await ask(acme, { ...q, text: 'one' });
+  await ask(acme, { ...q, text: 'two' });
+  await assert.rejects(request(acme, { ...q, text: 'three' }), /limit_paused/);
+  await ask(acme, { from: mine, to, text: 'My own agent still answers me.' });
+  const { json: shown } = await acme.call('GET', `/api/v1/agents/${to}/model`);
+  assert.equal(shown.model.tokens_today, 40);
+  await acme.call('POST', '/api/v1/limits/resume', { body: { agent: to, peer: 'acme/ana' } });
+  await ask(acme, { ...q, text: 'four' });
+});
+
 it('events and answers start no turn', async () => {
   const to = await modelAgent(acme, 'quiet', { base_url: model.url });
   const before = model.asked.length;

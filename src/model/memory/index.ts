@@ -7,7 +7,7 @@ import * as store from './store.ts';
 
 export type { MemoryRow } from './store.ts';
 
-const most = 2_000;
+const most = { owner: 2_000, peer: 500 } as const;
 const longestFact = 500;
 const factsOfTurn = 5;
 
@@ -32,7 +32,8 @@ export class Memory {
     return store.search(this.#db, audience, { owner: q.owner, query, limit: q.limit });
   }
 
-  /** `audience`: of the turn that it was learnt in, which marks it. At most 5 facts of 500 characters; 2,000 for an owner, the oldest go. */
+  /** `audience`: of the turn that it was learnt in, which marks it. At most 5 facts of 500 characters. 2,000 are kept of an
+   * owner's own turns and 500 of others'; the oldest go. */
   async keep(audience: Audience, q: { owner: string; source: string; facts: readonly string[] }): Promise<void> {
     const facts = q.facts
       .map((fact) => plainText(fact.trim().slice(0, longestFact)))
@@ -41,7 +42,14 @@ export class Memory {
       .map((text) => ({ id: newId(this.#clock), text, words: wordsOf(text).join(' ') }));
     if (facts.length === 0) return;
     const { owner, source } = q;
-    await store.insert(this.#db, { owner, origin: audience, source, facts, now: this.#clock.now(), most });
+    await store.insert(this.#db, {
+      owner,
+      origin: audience,
+      source,
+      facts,
+      now: this.#clock.now(),
+      most: most[audience],
+    });
   }
 
   /** One row, or all of them (null). Answers how many there were. */

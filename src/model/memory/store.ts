@@ -36,7 +36,7 @@ export async function search(
   return rows;
 }
 
-/** What is known already stays as it was; the oldest beyond `most` go. */
+/** What is known already stays as it was; the oldest beyond `most` of that origin go, so that peers cannot push out what the owner said. */
 export async function insert(
   db: Queryable,
   q: {
@@ -63,8 +63,8 @@ export async function insert(
     ],
   );
   await db.query(
-    `delete from memories where id in (select id from memories where owner = $1 order by created_at desc, id desc offset $2)`,
-    [q.owner, q.most],
+    `delete from memories where id in (select id from memories where owner = $1 and origin = $2 order by created_at desc, id desc offset $3)`,
+    [q.owner, q.origin, q.most],
   );
 }
 

@@ -12,6 +12,8 @@ export interface AskedRow {
   byPerson: boolean;
   /** Its asker reads the task (a stream, polling), and has no inbox that each progress would land in. */
   followsTask: boolean;
+  /** It does not come from the agent's own organisation. */
+  abroad: boolean;
   /** Its answers go to another organisation as envelopes, whose link may ask for signatures. */
   toOtherOrg: boolean;
 }
@@ -21,6 +23,7 @@ export async function askedBy(db: Queryable, messageSeq: number, agentId: string
     `select e.id as "exchangeId", m.sender, e.asked_conversation as conversation, e.ended_at is not null as ended,
         e.asker_node is not null and m.seq = e.request_seq as "byPerson",
         e.asker_agent is null and (e.asker_via is null or e.asker_kind is not null) as "followsTask",
+        a.org_id is distinct from o.org_id as abroad,
         (e.asker_via is not null and e.asker_kind is null) or coalesce(a.org_id <> o.org_id, false) as "toOtherOrg"
        from messages m join exchanges e on e.id = m.exchange_id
        join members o on o.id = e.asked_owner left join members a on a.id = e.asker_owner

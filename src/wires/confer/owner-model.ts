@@ -1,17 +1,16 @@
 import { z } from 'zod';
 import { readAddress } from '../../directory/names.ts';
 import type { Address } from '../../directory/types.ts';
+import type { Limits } from '../../exchange/limits/index.ts';
 import type { Route } from '../../lib/http.ts';
 import { Refusal } from '../../lib/refusal.ts';
-import type { Usage } from '../../model/budget/index.ts';
 import type { ModelSettings, ModelView } from '../../model/settings/index.ts';
 import { json } from './errors.ts';
-import { bodyOf, iso, type OwnerCallDeps, ownerCall } from './owner-call.ts';
+import { bodyOf, iso, type OwnerCall, type OwnerCallDeps, ownerCall } from './owner-call.ts';
 
 export interface OwnerModelDeps extends OwnerCallDeps {
   models: Pick<ModelSettings, 'set' | 'show' | 'off'>;
-  usage: Pick<Usage, 'today'>;
-  agentId(address: Address): Promise<string | null>;
+  limits: Pick<Limits, 'list'>;
 }
 
 const path = '/api/v1/agents/{org}/{team}/{user}/{agent}/model';
@@ -32,17 +31,18 @@ const settings = z.object({
 /** `/api/v1/agents/…/model`: which model answers for an agent of yours. Keys go in and never come out. */
 export function ownerModelRoutes(deps: OwnerModelDeps): Route[] {
   const { models } = deps;
-  const shown = async (view: ModelView | Refusal, address: Address) => {
+  const shown = async (view: ModelView | Refusal, { owners }: Pick<OwnerCall, 'owners'>) => {
     if (view instanceof Refusal) return view;
-    const id = await deps.agentId(address);
-    return json(200, { model: rendered(view, id === null ? 0 : await deps.usage.today(id)) });
+    const all = (await deps.limits.list(owners)).find(({ agent, peer }) => agent === view.agent && peer === '');
+    return json(200, { model: rendered(view, all?.used.tokens ?? 0) });
   };
   return [
     {
       method: 'PUT',
       path,
       about: 'Lets a model answer for an agent of yours; the key is sealed and never shown again',
-      handler: ownerCall(deps, async ({ node, request, params }) => {
+      handler: ownerCall(deps, async (call) => {
+        const { node, request, params } = call;
         const address = addressIn(params);
         if (address instanceof Refusal) return address;
         const said = bodyOf(settings, request);
@@ -59,16 +59,16 @@ export function ownerModelRoutes(deps: OwnerModelDeps): Route[] {
           remembers: said.memory ?? undefined,
           search: said.web_search,
         });
-        return shown(set, address);
+        return shown(set, call);
       }),
     },
     {
       method: 'GET',
       path,
       about: 'Which model answers for it, what went wrong last, and its tokens of today',
-      handler: ownerCall(deps, async ({ node, params }) => {
-        const address = addressIn(params);
-        return address instanceof Refusal ? address : shown(await models.show(node, address), address);
+      handler: ownerCall(deps, async (call) => {
+        const address = addressIn(call.params);
+        return address instanceof Refusal ? address : shown(await models.show(call.node, address), call);
       }),
     },
     {
