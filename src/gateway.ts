@@ -66,6 +66,8 @@ import { renderRefusal as federationRefusal } from './wires/federation/errors.ts
 import { federationRoutes } from './wires/federation/routes.ts';
 import { createFront } from './wires/front.ts';
 import { healthRoutes, Metrics } from './wires/health.ts';
+import { muretaiSenders } from './wires/muretai/outgoing.ts';
+import { revocationRoutes } from './wires/muretai/revocations.ts';
 import { agentRoutes } from './wires/redsyn/agents.ts';
 import { currentVersion, renderRefusal as redsynRefusal } from './wires/redsyn/errors.ts';
 import { fileRoutes } from './wires/redsyn/files.ts';
@@ -389,6 +391,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         clock,
         authority,
       }),
+      ...revocationRoutes({ trust: federation.trust, directory, authority }),
       ...wellknownRoutes(
         {
           place,
@@ -471,6 +474,16 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createWakeClient({ wakes, fetch, clock }),
     ...remote.senders,
     conferClient,
+    ...muretaiSenders({
+      trust: federation.trust,
+      rooms: federation.rooms,
+      hub: roomHub,
+      directory,
+      keyring,
+      fetch,
+      clock,
+      base: config.url,
+    }),
   ]);
   await remote.start();
   await outbox.tryAll();
