@@ -183,7 +183,11 @@ export class ModelAgents {
   ): Promise<Outcome> {
     const data = { ...(citations.length > 0 && { citations }), ...(truncated && { truncated }) };
     const said = await say('reply', { type: 'text/plain', text, ...(Object.keys(data).length > 0 && { data }) });
-    if (said instanceof Refusal) return this.#unsaid(agentId, said);
+    if (said instanceof Refusal) {
+      // The form of the answer is not what was asked for: that it failed can be said.
+      if (said.code === 'quota_exceeded') return this.#unsaid(agentId, said);
+      return this.#fail(agentId, { code: 'agent_error', detail: `the answer is not taken: ${said.code}` }, say);
+    }
     if (said === 'accepted') {
       await this.#deps.settings.noteError(agentId, null);
       accepted();

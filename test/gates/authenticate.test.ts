@@ -50,6 +50,25 @@ test('a node token is its node; an agent key its agent; a signature is its signe
   assert.ok(!(instance instanceof Refusal) && instance.kind === 'signer' && instance.isInstance);
 });
 
+test('an agent that lives in this process answers, and does nothing else', async () => {
+  const asked = await world.gates.identify(call(bearer('ghn_joel')));
+  assert.ok(!(asked instanceof Refusal) && asked.kind === 'node');
+  const resident = asked.node;
+  for (const kind of ['request', 'event'] as const) {
+    const outcome = await world.gates.admit({ ...message(request({}), envelope({ kind })), resident });
+    assert.equal(said(outcome), 'authenticate unauthenticated 401', kind);
+  }
+  assert.equal(
+    said(await world.gates.identify({ ...call(request({})), resident })),
+    'authenticate unauthenticated 401',
+  );
+  const answer = await world.gates.admit({
+    ...message(request({}), envelope({ kind: 'progress', from: 'acme/dev/nobody/helper', reply_to: 'x' })),
+    resident,
+  });
+  assert.equal(said(answer), 'address sender_mismatch 403', 'as an agent of its owner, and nobody else');
+});
+
 test('a watcher key is a watcher, and nothing anywhere else; nothing else is a watcher', async () => {
   const watch = (authorization: string) => world.gates.watcher(call(bearer(authorization), 'watch'));
   assert.deepEqual(await watch('rsw_acme'), { keyId: 'w-acme', orgId: 'o-acme' });

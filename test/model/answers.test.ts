@@ -221,6 +221,44 @@ it('a peer over Confer is streamed tokens, citations and the end; and is told th
   assert.match(notice!.message.content, /no model configured/);
 });
 
+it('a question that waits for the owner is answered once she lets it in, and costs nothing before or when she does not', async () => {
+  const yan = await conferPeer({ after }, 'yan');
+  await befriend(acme, 'joel', yan.owner.did);
+  await modelAgent(acme, 'held', { base_url: model.url }, []);
+  const policy = `"${yan.owner.did}":\n  default: ask_user\n`.replace(/^"/, '"peer.');
+  const put = await acme.call('PUT', '/api/v1/policies', {
+    body: policy,
+    headers: { 'content-type': 'application/yaml' },
+  });
+  assert.equal(put.status, 200, put.text);
+  const before = model.asked.length;
+  const to = `${acme.did}:agents:joel:general:held`;
+  for (const content of ['May I know?', 'And this?']) {
+    const asked = await yan.say(acme, to, { type: 'question', content });
+    assert.deepEqual([asked.status, asked.json.status], [202, 'pending_approval']);
+  }
+  const { json: tray } = await acme.call('GET', '/api/v1/permissions/pending');
+  const rows = tray.permissions.filter((row: { peer_did: string }) => row.peer_did.startsWith(yan.owner.did));
+  assert.equal(rows.length, 2);
+  assert.equal(model.asked.length, before);
+  const decide = (content: string, decision: string) => {
+    const { id } = rows.find((row: { scope: { content: string } }) => row.scope.content === content);
+    return acme.call('POST', `/api/v1/permissions/${id}/decide`, { body: { decision } });
+  };
+  assert.equal((await decide('And this?', 'deny')).status, 200);
+  await Promise.all([decide('May I know?', 'allow_once'), decide('May I know?', 'allow_once')]);
+  const answers = await eventually('the answer', async () => {
+    const said = yan.brought.filter(({ message }) => message.type === 'answer');
+    return said.length > 0 && said;
+  });
+  assert.deepEqual(
+    answers.map(({ message }) => message.content),
+    ['You asked: May I know?'],
+  );
+  assert.equal(model.asked.length, before + 1);
+  await acme.call('PUT', '/api/v1/policies', { body: '', headers: { 'content-type': 'application/yaml' } });
+});
+
 it('no key reached a log or the database in the clear', async () => {
   const failing = await modelAgent(acme, 'leaky', { base_url: model.url });
   model.next((response) => json(response, 401, { error: { message: `Incorrect API key provided: ${key}` } }));
