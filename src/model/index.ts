@@ -97,7 +97,7 @@ export class ModelAgents {
     const speech =
       asked.followsTask && delivered.attempts === 1 ? new Speech({ say, clock, closed: () => cut.abort() }) : null;
     const endpoint = await this.#deps.settings.endpoint(agentId);
-    const question = textOf((JSON.parse(delivered.envelope) as Envelope).body);
+    const question = textOf(JSON.parse(delivered.envelope) as Envelope);
     const turn =
       question === null
         ? failure('agent_error', 'the request is sealed for somebody else')

@@ -216,6 +216,32 @@ test('a release undoes its own lease and no later one', async (t) => {
   assert.equal((await take())[0]?.attempts, 2);
 });
 
+test('a lease is prolonged by who holds it, and by nobody once another took; the tenth too', async (t) => {
+  const { post, take, mailbox, clock } = await postOffice(t);
+  await post();
+  const [first] = await take({ leaseMs: 1_000 });
+  const lease = { ...first!, nodeId: 'n1' };
+  clock.advance(900);
+  const until = await mailbox.extend(lease, 5_000);
+  assert.equal(until, clock.now() + 5_000);
+  clock.advance(4_900);
+  assert.deepEqual(await take(), [], 'still held');
+  clock.advance(200);
+  const [second] = await take({ nodeId: 'n2', leaseMs: 1_000 });
+  assert.equal(second?.attempts, 2);
+  assert.equal(await mailbox.extend({ ...lease, leaseUntil: until as number }, 5_000), false);
+  for (let attempt = 3; attempt <= 10; attempt++) {
+    clock.advance(1_100);
+    const [again] = await take({ nodeId: 'n2', leaseMs: 1_000 });
+    assert.equal(again?.attempts, attempt);
+    if (attempt === 10) assert.ok(await mailbox.extend({ ...again!, nodeId: 'n2' }, 5_000));
+  }
+  clock.advance(4_000);
+  assert.equal(await mailbox.sweep(), 0, 'its holder is at work');
+  clock.advance(2_000);
+  assert.equal(await mailbox.sweep(), 1);
+});
+
 test('an ack of many ids by two callers at once neither deadlocks nor acks twice', async (t) => {
   const { post, ids, mailbox } = await postOffice(t);
   for (let i = 0; i < 60; i++) await post();

@@ -31,7 +31,7 @@ function endpoint(more: Partial<Endpoint> = {}): Endpoint {
   return { ...standard, ...more };
 }
 
-const request = { system: '', messages: [{ role: 'user' as const, text: 'hi' }], tools: [] };
+const request = { system: '', messages: [{ role: 'user' as const, text: 'hi' }], tools: [], mayCall: true };
 
 function options(t: TestContext, more: Partial<Omit<CallOptions, 'clock'>> = {}): CallOptions & { clock: ManualClock } {
   const clock = new ManualClock(1_000_000);

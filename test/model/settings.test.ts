@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
+import fc from 'fast-check';
+import { wordsOf } from '../../src/model/words.ts';
 import { eventually, person, testGateway } from '../support/gateway.ts';
 import { json, standIn } from './stand-in.ts';
 import { answerTo, ask, key, modelAgent, request } from './support.ts';
@@ -185,7 +187,7 @@ it('a model that only ever asks for tools is made to answer, and one that says n
   assert.equal(reply.body.text, 'Enough.');
   const asked = model.asked.slice(before);
   assert.equal(asked.length, 6);
-  assert.deepEqual(asked.at(-1)!.tools, []);
+  assert.deepEqual([asked.at(-2)!.body.tool_choice, asked.at(-1)!.body.tool_choice], [undefined, 'none']);
   assert.match(asked[2]!.text, /The arguments are not what the tool takes/);
   model.next({ text: '  ' });
   assert.equal((await ask(acme, { from: mine, to, text: 'Nothing!' })).body.data.error, 'agent_error');
@@ -336,4 +338,26 @@ it('knowledge bases: names, limits, what is no text, whose they are', async () =
   assert.deepEqual(await found('q=again'), []);
   assert.equal((await call('DELETE', '/docs')).status, 200);
   assert.equal((await call('GET', '/docs')).status, 404);
+});
+
+it('every word of a document finds it, in whatever script it is written', async () => {
+  const words = fc
+    .sample(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }), { numRuns: 60, seed: 7 })
+    .map((word) => wordsOf(word).join(' '))
+    .filter((word) => word !== '');
+  const written = ['电压范围', 'Größe', '0x1F', '１２３', 'naïveté', 'МОСКВА', 'हिन्दी', 'e5', '1e5', ...words];
+  await acme.call('POST', '/api/v1/knowledge', { body: { name: 'scripts' } });
+  const put = await fetch(`${acme.url}/api/v1/knowledge/scripts/documents/all.txt`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${acme.token}`, 'content-type': 'text/plain' },
+    body: written.join('. '),
+  });
+  assert.equal(put.status, 201);
+  for (const word of written) {
+    const { json: found } = await acme.call('GET', `/api/v1/knowledge/search?q=${encodeURIComponent(word)}`);
+    assert.ok(
+      found.found.some((each: { document: string }) => each.document === 'all.txt'),
+      JSON.stringify(word),
+    );
+  }
 });

@@ -14,7 +14,7 @@ import {
 export const anthropic: Dialect = {
   path: (baseUrl) => (baseUrl.endsWith('/v1') ? '/messages' : '/v1/messages'),
   headers: (key) => ({ 'anthropic-version': '2023-06-01', ...(key !== null && { 'x-api-key': key }) }),
-  body: ({ model, system, messages, tools, maxTokens, streams }) => ({
+  body: ({ model, system, messages, tools, mayCall, maxTokens, streams }) => ({
     model,
     max_tokens: maxTokens,
     ...(system !== '' && { system }),
@@ -22,6 +22,7 @@ export const anthropic: Dialect = {
     ...(tools.length > 0 && {
       tools: tools.map(({ name, description, parameters }) => ({ name, description, input_schema: parameters })),
     }),
+    ...(tools.length > 0 && !mayCall && { tool_choice: { type: 'none' } }),
     ...(streams && { stream: true }),
   }),
   reader: () => new Reader(),

@@ -14,12 +14,13 @@ import {
 export const openai: Dialect = {
   path: () => '/chat/completions',
   headers: (key) => (key === null ? {} : { authorization: `Bearer ${key}` }),
-  body: ({ model, system, messages, tools, maxTokens, streams }, baseUrl) => ({
+  body: ({ model, system, messages, tools, mayCall, maxTokens, streams }, baseUrl) => ({
     model,
     messages: [...(system === '' ? [] : [{ role: 'system', content: system }]), ...messages.flatMap(written)],
     // The newest models of OpenAI refuse the older name, which is the only one that other servers know.
     [new URL(baseUrl).hostname === 'api.openai.com' ? 'max_completion_tokens' : 'max_tokens']: maxTokens,
     ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: 'function', function: tool })) }),
+    ...(tools.length > 0 && !mayCall && { tool_choice: 'none' }),
     ...(streams && { stream: true, stream_options: { include_usage: true } }),
   }),
   reader: () => new Reader(),

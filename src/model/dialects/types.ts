@@ -28,6 +28,8 @@ export interface ChatRequest {
   system: string;
   messages: readonly ChatMessage[];
   tools: readonly ToolOffer[];
+  /** False: it has to answer now. The tools stay offered, since a conversation that used them must name them (Anthropic). */
+  mayCall: boolean;
   maxTokens: number;
   streams: boolean;
 }

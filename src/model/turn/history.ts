@@ -11,7 +11,7 @@ export function historyOf(rows: readonly SaidRow[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   let left = mostCharacters;
   for (const { isAnswer, envelope } of [...rows].reverse()) {
-    const text = textOf((JSON.parse(envelope) as Envelope).body) ?? '';
+    const text = textOf(JSON.parse(envelope) as Envelope) ?? '';
     left -= text.length;
     if (left < 0) break;
     if (text !== '') messages.unshift({ role: isAnswer ? 'assistant' : 'user', text });
@@ -20,8 +20,10 @@ export function historyOf(rows: readonly SaidRow[]): ChatMessage[] {
   return messages;
 }
 
-/** What a body says as text; null when it is sealed. */
-export function textOf({ text, data, enc }: Envelope['body']): string | null {
+/** What a message says as text; null when it is sealed. Of files the model is told that they came: it cannot open them. */
+export function textOf({ body, files }: Pick<Envelope, 'body' | 'files'>): string | null {
+  const { text, data, enc } = body;
   if (enc !== undefined) return null;
-  return text ?? (data === undefined ? '' : JSON.stringify(data));
+  const said = text ?? (data === undefined ? '' : JSON.stringify(data));
+  return files ? `${said}\n\n(Files came with it, ${files.bytes} bytes, which you cannot open.)` : said;
 }

@@ -56,16 +56,19 @@ export async function runTurn(
   const { owner } = asked.agent;
   const deadline = clock.now() + longestTurnMs;
   const system = await systemOf(audience, asked, endpoint, sources);
-  const messages: ChatMessage[] = [...asked.history, { role: 'user', text: asked.text }];
+  const messages: ChatMessage[] = [
+    ...asked.history,
+    { role: 'user', text: asked.text.trim() === '' ? '(The message has no text.)' : asked.text },
+  ];
   const tools = toolsFor(audience, endpoint.search);
   const citations = new Map<string, Citation>();
   let text = '';
   for (let round = 1; ; round++) {
     // The last round has to answer with what was found.
-    const offered = round < mostRounds ? tools : [];
+    const mayCall = round < mostRounds;
     const said = await complete(
       endpoint,
-      { system, messages, tools: offered },
+      { system, messages, tools, mayCall },
       {
         fetch,
         clock,
@@ -143,7 +146,7 @@ export async function factsOf(
   const messages: ChatMessage[] = [{ role: 'user', text }];
   const said = await complete(
     { ...endpoint, maxTokens: Math.min(endpoint.maxTokens, 500) },
-    { system: factsPrompt, messages, tools: [] },
+    { system: factsPrompt, messages, tools: [], mayCall: false },
     { ...deps, deadline: deps.clock.now() + factsMs, mostText: 8_000 },
   );
   if ('failure' in said) return [];
