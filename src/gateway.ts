@@ -51,6 +51,7 @@ import { createOutbox } from './outbox/index.ts';
 import { Wakes } from './outbox/wakes.ts';
 import { createCancelClient } from './wires/a2a/cancel-client.ts';
 import { createRedsynClient, type RedsynClientOptions } from './wires/a2a/client.ts';
+import { TaskFiles } from './wires/a2a/files.ts';
 import { createPushClient } from './wires/a2a/push.ts';
 import { createRemoteAgents } from './wires/a2a/remote/index.ts';
 import { renderRefusal as a2aRefusal, a2aRoutes } from './wires/a2a/routes.ts';
@@ -317,6 +318,11 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
       ...(await keyring.signer(keyring.instance())),
       jku: `${config.url}/.well-known/jwks.json`,
     });
+  const files = new TaskFiles({
+    base: config.url,
+    mac: (text) => sealer.mac(text),
+    read: (seq) => exchange.zipOf(seq),
+  });
   const front = createFront({
     routes: [
       ...healthRoutes({ metrics, ready: () => isMigrated(db, migrations) }),
@@ -379,7 +385,9 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
         base: config.url,
       }),
       ...remote.routes,
+      ...files.routes(),
       ...a2aRoutes({
+        files,
         gates,
         exchange,
         tasks,
@@ -425,11 +433,11 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
 
   const purge = every(
     purgeEvery,
-    async () => void (await Promise.all([gateStore.purge(), pushes.purge(), wakes.purge()])),
+    async () => void (await Promise.all([gateStore.purge(), pushes.purge(), exchange.purge(), wakes.purge()])),
     {
       clock,
       log: named(log, 'purge'),
-      name: 'purge of seen proofs, of secrets of ended tasks and of ended wakes',
+      name: 'purge of seen proofs, of secrets of ended tasks, of files that were polled for and of ended wakes',
     },
   );
 
@@ -470,7 +478,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     createRedsynClient({ ...carrying, carrier: exchange.carrier }),
     createRedsynClient({ ...carrying, kind: 'event', carrier: exchange.eventCarrier }),
     createCancelClient({ ...carrying, cancels }),
-    createPushClient({ pushes, fetch }),
+    createPushClient({ pushes, fetch, files }),
     createWakeClient({ wakes, fetch, clock }),
     ...remote.senders,
     conferClient,

@@ -7,6 +7,7 @@ import { readA2aBody } from './a2a-body.ts';
 import { toAccepted, toItem } from './accept.ts';
 import { Carrier, type FirstTries } from './carrier.ts';
 import { FileAcceptances, readFiles } from './files/files.ts';
+import { purgeFiles, readZip } from './files/store.ts';
 import { createLookups } from './lookup.ts';
 import type { ExchangeLookups } from './lookups.ts';
 import type { RoomHub } from './rooms/index.ts';
@@ -37,6 +38,10 @@ export interface Core extends Exchange {
   thread(memberIds: readonly string[], thread: string, before: string | null): Promise<ThreadView | Refusal>;
   /** The zip of a message that these members, or somebody of their orgs, sent or got. `from` names the sender where several used the id. */
   files(q: { id: string; from: string | null; memberIds: string[]; orgIds: string[] }): Promise<Buffer | Refusal>;
+  /** The zip of a message that somebody proves to know; null when it is gone. */
+  zipOf(seq: number): Promise<Buffer | null>;
+  /** Drops files whose time is over. Answers how many. */
+  purge(): Promise<number>;
   /** The gateway stops: whoever waits for a change is told to answer with what there is. */
   endWaits(): void;
   /** Resolves when all that was being accepted is durable. */
@@ -53,6 +58,7 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
   const acceptances = new Batcher<AcceptItem, AcceptRow>({ run, max: 200, inFlight: 2 });
   const withFiles = new FileAcceptances(
     db,
+    clock,
     async (tx, item) => (await acceptMessages(tx, [item], notifier.origin, clock.now()))[0]!,
   );
 
@@ -142,6 +148,10 @@ export function createExchange({ db, notifier, clock, firstTryMs = 5_000, outbox
     thread: (memberIds, thread, before) => readThread(db, memberIds, thread, before),
 
     files: (q) => readFiles(db, q),
+
+    zipOf: (seq) => readZip(db, seq),
+
+    purge: () => purgeFiles(db, clock.now()),
 
     async drain() {
       await Promise.all([acceptances.drain(), withFiles.drain()]);

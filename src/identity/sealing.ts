@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
 const VERSION = 1;
 const NONCE = 12;
@@ -10,11 +10,13 @@ const TAG = 16;
  */
 export class Sealer {
   readonly #key: Buffer;
+  readonly #macKey: Buffer;
 
   /** `secret` is GATEHOUSE_SECRET, 32 bytes. */
   constructor(secret: Uint8Array) {
     if (secret.length !== 32) throw new TypeError(`GATEHOUSE_SECRET has 32 bytes, not ${secret.length}`);
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'gatehouse-seal-v1', 32));
+    this.#macKey = Buffer.from(hkdfSync('sha256', secret, '', 'gatehouse-mac-v1', 32));
   }
 
   seal(plain: Uint8Array, purpose: string): Buffer {
@@ -22,6 +24,11 @@ export class Sealer {
     const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(associated(purpose));
     const text = Buffer.concat([cipher.update(plain), cipher.final()]);
     return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), text]);
+  }
+
+  /** HMAC-SHA256 under a key of its own: what only this instance can have made. `text` begins with what it is for. */
+  mac(text: string): Buffer {
+    return createHmac('sha256', this.#macKey).update(text).digest();
   }
 
   /** Throws when it does not open: another secret, another purpose or a damaged value is a fault of ours, not of a caller. */

@@ -252,6 +252,7 @@ export function fakeWire(agents: readonly Agent[] = [agent()]): Fake {
       list: async () => refuse('not_found'),
       remove: async () => undefined,
     },
+    files: { part: ({ seq }) => ({ url: `https://${authority}/a2a/v1/files/${seq}` }) },
     extendedCard: async () => null,
     cancels: { cancel: async () => refuse('not_found') },
     finder: {

@@ -6,8 +6,8 @@ import type { Envelope, MessageKind } from '../../src/exchange/message.ts';
 import type { ExchangeState, TaskMessage, TaskView } from '../../src/exchange/types.ts';
 import { type RefusalCode, refusals, refuse } from '../../src/lib/refusal.ts';
 import { ofRefusal } from '../../src/wires/a2a/errors.ts';
-import { REDSYN_EXTENSION, SIGNATURE_EXTENSION } from '../../src/wires/a2a/protocol.ts';
-import { taskOf } from '../../src/wires/a2a/render.ts';
+import { TaskFold, type TaskForm } from '../../src/wires/a2a/fold.ts';
+import { type Task as A2aTask, REDSYN_EXTENSION, SIGNATURE_EXTENSION } from '../../src/wires/a2a/protocol.ts';
 import { taskToV03 } from '../../src/wires/a2a/v03.ts';
 import { agent, ask, type Fake, fakeWire, json } from './fakes.ts';
 
@@ -411,6 +411,9 @@ describe('GetTask', () => {
     });
   }
 });
+
+const taskOf = (view: TaskView, form: TaskForm): A2aTask =>
+  TaskFold.of(view, { part: () => ({ url: 'https://acme.test/files' }) }).task(form);
 
 describe('tasks in both versions', () => {
   const at = Date.UTC(2026, 8, 21, 14, 13, 20);

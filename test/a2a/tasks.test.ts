@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { ManualClock } from '../../src/lib/clock.ts';
+import { storedZip } from '../../src/lib/zip-write.ts';
 import { eventually, person } from '../support/gateway.ts';
 import { sendSigned, startPeer } from '../support/peer.ts';
+import { receiver } from '../support/receiver.ts';
 import { address, ask, message, path, rpc, startDesk, tenant } from './desk.ts';
 
 const desk = await startDesk({ after });
@@ -278,6 +280,60 @@ describe('a signed peer', () => {
     assert.equal((await call(eve, 'ListTasks', {})).result.totalSize, 1);
     assert.equal((await call(mallory, 'ListTasks', {})).result.totalSize, 0);
     assert.equal((await call(peer.instance, 'ListTasks', {})).result.totalSize, 1, 'the DID above sees it');
+  });
+});
+
+describe('files of a reply', () => {
+  const zip = storedZip([{ name: 'scan.txt', data: Buffer.from('page 1') }]);
+  const files = { zip: zip.toString('base64') };
+
+  it('are an artifact, wherever the task is told: its URL has the zip, and nobody can guess it', async (t) => {
+    const hook = await receiver(t);
+    const task = await ask(gateway, 'hold zip', {
+      configuration: { returnImmediately: true, taskPushNotificationConfig: { url: hook.url } },
+    });
+    const request = await desk.took(({ body }) => body.text === 'hold zip');
+    const { status, json } = await desk.post(desk.answering(request, 'reply', 'See the scan.', { files }));
+    assert.equal(status, 201, JSON.stringify(json));
+    const { artifacts } = await result('GetTask', { id: task.id }, {});
+    assert.deepEqual(artifacts[0].parts, [{ text: 'See the scan.', mediaType: 'text/plain' }]);
+    const [{ url, ...part }, ...more] = artifacts[1].parts;
+    assert.deepEqual([part, more], [{ filename: 'files.zip', mediaType: 'application/zip' }, []]);
+    assert.ok(url.startsWith(`${gateway.url}/a2a/v1/files/`));
+    const got = await fetch(url);
+    assert.deepEqual([got.status, got.headers.get('content-type')], [200, 'application/zip']);
+    assert.match(got.headers.get('content-disposition') ?? '', /^attachment/);
+    assert.deepEqual(Buffer.from(await got.arrayBuffer()), zip);
+    const [, seq, mac] = /(\d+)\.([^.]+)$/.exec(url)!;
+    for (const wrong of [`${Number(seq) - 1}.${mac}`, `${seq}.${'A'.repeat(43)}`, seq!, `0${seq}.${mac}x`]) {
+      assert.equal((await fetch(`${gateway.url}/a2a/v1/files/${wrong}`)).status, 404, wrong);
+    }
+    const pushed = await eventually('the push', async () => hook.arrived.at(-1)?.json.task.artifacts);
+    assert.deepEqual(pushed, artifacts);
+    const legacy = await result('tasks/get', { id: task.id }, {});
+    assert.deepEqual(legacy.artifacts[1].parts, [
+      { kind: 'file', file: { uri: url, name: 'files.zip', mimeType: 'application/zip' } },
+    ]);
+  });
+
+  it('come with a bare message as a task, and stay for a day', async (t) => {
+    const clock = new ManualClock(Date.UTC(2026, 8, 21, 12));
+    const other = await startDesk(t, {
+      clock,
+      behave: (_text, say) => say.reply({ message: { parts: [{ text: 'Here.' }] } }, { files }),
+    });
+    const task = await ask(other.gateway, 'files');
+    assert.equal(task.status.message.parts[0].text, 'Here.');
+    const [{ url }] = task.artifacts[0].parts;
+    assert.equal((await fetch(url)).status, 200);
+    clock.advance(86_400_000 - 1_000);
+    assert.equal((await fetch(url)).status, 200);
+    await eventually('they are gone', async () => {
+      clock.advance(60_000);
+      return (await fetch(url)).status === 404;
+    });
+    const { rows } = await other.gateway.database.db.query('select from message_files where zip is not null');
+    assert.equal(rows.length, 0);
   });
 });
 

@@ -1,5 +1,6 @@
 import type { Db, Queryable, Tx } from '../../db/types.ts';
 import { Batcher } from '../../lib/batch.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { replaceValue } from '../../lib/json.ts';
 import { type Refusal, refuse } from '../../lib/refusal.ts';
 import type { AcceptItem, AcceptRow } from '../store.ts';
@@ -24,11 +25,11 @@ export class FileAcceptances {
   readonly #batcher: Batcher<{ item: AcceptItem; files: NewZip }, AcceptRow | Refusal>;
 
   /** `accept` is `accept_messages` within the transaction. */
-  constructor(db: Db, accept: (tx: Tx, item: AcceptItem) => Promise<AcceptRow>) {
+  constructor(db: Db, clock: Clock, accept: (tx: Tx, item: AcceptItem) => Promise<AcceptRow>) {
     this.#batcher = new Batcher({
       max: 1,
       inFlight: 2,
-      run: async ([one]) => [await this.#one(db, accept, one!.item, one!.files)],
+      run: async ([one]) => [await this.#one(db, clock, accept, one!.item, one!.files)],
     });
   }
 
@@ -42,6 +43,7 @@ export class FileAcceptances {
 
   async #one(
     db: Db,
+    clock: Clock,
     accept: (tx: Tx, item: AcceptItem) => Promise<AcceptRow>,
     item: AcceptItem,
     files: NewZip,
@@ -52,7 +54,7 @@ export class FileAcceptances {
         // A repeat takes no space, so whether there is any is asked last.
         if (row.outcome !== 'accepted') return row;
         if (!(await hasRoom(tx, files))) throw new NoRoom();
-        await insertFiles(tx, { seq: row.seq, id: item.id, ...files });
+        await insertFiles(tx, { seq: row.seq, id: item.id, ...files }, clock.now());
         return row;
       });
     } catch (fault) {

@@ -8,6 +8,9 @@ export interface NewFiles {
   payer: string;
 }
 
+/** As long as a push of the task is tried. */
+const polledMs = 86_400_000;
+
 /** Bytes that wait on somebody's account. */
 export async function waitingBytes(db: Queryable, payer: string): Promise<number> {
   const sql = 'select coalesce(sum(bytes), 0)::bigint as bytes from message_files where payer = $1 and zip is not null';
@@ -19,18 +22,26 @@ export async function lockPayer(tx: Queryable, payer: string): Promise<void> {
   await tx.query('select pg_advisory_xact_lock(7184303, hashtext($1))', [payer]);
 }
 
-/** Keeps a zip beside its message and marks what owes it. A message that nobody is sent keeps none: there is nobody to fetch it. */
-export async function insertFiles(tx: Queryable, files: NewFiles): Promise<void> {
+/**
+ * Keeps a zip beside its message and marks what owes it. A reply to an asker that is sent nothing keeps it for `polledMs`: its task names it.
+ * Any other message that nobody is sent keeps none, as there is nobody to fetch it.
+ */
+export async function insertFiles(tx: Queryable, files: NewFiles, now: number): Promise<void> {
   const { seq, id, zip, sha256, payer } = files;
   await tx.query(
     `with owed as (
        update deliveries set has_files = true where message_seq = $1 returning 1
      ), sent as (
        update outbox set has_files = true where message_seq = $1 returning 1
+     ), polled as (
+       select 1 from messages m join exchanges e on e.id = m.exchange_id
+         where m.seq = $1 and m.kind = 'reply' and e.asker_agent is null and e.asker_via is null
      )
-     insert into message_files (seq, id, bytes, sha256, payer, zip)
-       select $1, $2, $3, $4, $5, case when exists (select from owed) or exists (select from sent) then $6::bytea end`,
-    [seq, id, zip.length, sha256, payer, zip],
+     insert into message_files (seq, id, bytes, sha256, payer, zip, kept_until)
+       select $1, $2, $3, $4, $5,
+         case when exists (select from owed) or exists (select from sent) or exists (select from polled) then $6::bytea end,
+         case when exists (select from polled) then $7::bigint end`,
+    [seq, id, zip.length, sha256, payer, zip, now + polledMs],
   );
 }
 
@@ -62,6 +73,12 @@ export async function findFiles(
     [q.id, q.memberIds, q.orgIds],
   );
   return rows;
+}
+
+/** Drops the zips whose time is over. Answers how many. */
+export async function purgeFiles(db: Queryable, now: number): Promise<number> {
+  const sql = 'update message_files set zip = null where kept_until <= $1 and zip is not null';
+  return (await db.query(sql, [now])).rowCount;
 }
 
 /** Null when it is gone. */

@@ -278,7 +278,7 @@ export class RemoteTasks {
       now,
     );
     if (row?.outcome === 'accepted' && keeps) {
-      await insertFiles(tx, { seq: row.seq, id, zip, sha256: sha256Hex(zip), payer: `in:${asker.org_id}` });
+      await insertFiles(tx, { seq: row.seq, id, zip, sha256: sha256Hex(zip), payer: `in:${asker.org_id}` }, now);
     }
     for (const topic of row?.wakes ?? []) tx.notify(topic);
   }

@@ -28,7 +28,7 @@ export async function cancel(
   const seen = await taskSeen(deps, asked, params);
   if (seen instanceof Refusal) return seen;
   const task = await deps.tasks.cancel(seen.task.id, seen.viewer);
-  if (!(task instanceof Refusal)) return TaskFold.of(task).task({ historyLength: undefined });
+  if (!(task instanceof Refusal)) return TaskFold.of(task, deps.files).task({ historyLength: undefined });
   return task.code === 'exchange_closed' || task.code === 'conflict' ? notCancelable(task, seen.task) : task;
 }
 

@@ -4,6 +4,7 @@ import type { TaskChange } from '../../exchange/task/index.ts';
 import { type ExchangeState, finalStates, type TaskMessage, type TaskView } from '../../exchange/types.ts';
 import { Refusal } from '../../lib/refusal.ts';
 import { partsOfBody } from './body.ts';
+import type { FileParts } from './files.ts';
 import {
   type Artifact,
   isRecord,
@@ -33,19 +34,21 @@ export interface TaskForm {
  */
 export class TaskFold {
   readonly #view: Pick<TaskView, 'id' | 'thread' | 'pushErrors'>;
+  readonly #files: FileParts;
   readonly #history: Message[] = [];
   readonly #artifacts = new Map<string, Artifact>();
   #state: ExchangeState = 'submitted';
   #status: TaskStatus;
   #reason: string | null = null;
 
-  constructor(view: Pick<TaskView, 'id' | 'thread' | 'createdAt' | 'pushErrors'>) {
+  constructor(view: Pick<TaskView, 'id' | 'thread' | 'createdAt' | 'pushErrors'>, files: FileParts) {
     this.#view = view;
+    this.#files = files;
     this.#status = { state: stateName('submitted'), timestamp: timeOf(view.createdAt) };
   }
 
-  static of(view: TaskView): TaskFold {
-    const fold = new TaskFold(view);
+  static of(view: TaskView, files: FileParts): TaskFold {
+    const fold = new TaskFold(view, files);
     fold.take({ ...view, more: false });
     fold.#status.timestamp = timeOf(view.updatedAt);
     return fold;
@@ -115,18 +118,27 @@ export class TaskFold {
     const a2a = readA2aBody(envelope);
     if (a2a && !(a2a instanceof Refusal)) {
       const said = a2a.status?.message ?? a2a.message;
-      const told = (a2a.artifacts ?? []).map((artifact) => this.#artifact(artifact));
+      const told = [
+        ...(a2a.artifacts ?? []).map((artifact) => this.#artifact(artifact)),
+        ...this.#fileArtifact(message),
+      ];
       // Artifacts alone say nothing about a task that is at work already.
       if (!said && !a2a.status && after.state === this.#state) return told;
       return [...told, ...this.#become(after.state, said && this.#said(said, message.id), createdAt, after.reason)];
     }
     if (after.state === 'completed') {
       const told = this.#artifact({ artifactId: message.id, parts: partsOfBody(envelope.body), lastChunk: true });
-      return [told, ...this.#become('completed', undefined, createdAt, null)];
+      return [told, ...this.#fileArtifact(message), ...this.#become('completed', undefined, createdAt, null)];
     }
     // Why the gateway itself ended it stands beside the notice, not in it.
     const why = finalStates.has(after.state) ? (reason ?? after.reason) : null;
-    return this.#become(after.state, this.#messageOf(message), createdAt, why);
+    return [...this.#fileArtifact(message), ...this.#become(after.state, this.#messageOf(message), createdAt, why)];
+  }
+
+  #fileArtifact(message: TaskMessage): StreamResponse[] {
+    if (!hasFiles(message)) return [];
+    const parts = [this.#files.part(message)];
+    return [this.#artifact({ artifactId: `${message.id}-files`, name: 'files', parts, lastChunk: true })];
   }
 
   #become(state: ExchangeState, message: Message | undefined, at: number, reason: string | null): StreamResponse[] {
@@ -180,10 +192,15 @@ export class TaskFold {
   }
 }
 
+/** Files that are sealed end to end are for who can open them, and they have an inbox. */
+function hasFiles({ kind, envelope }: TaskMessage): boolean {
+  return kind === 'reply' && envelope.files != null && envelope.body.enc === undefined;
+}
+
 /** A task that an agent answered at once with a message and nothing else: A2A lets it be no task then (§3.1.1). */
 export function bareMessage({ thread, messages }: TaskView): Message | undefined {
   const [, reply, ...more] = messages;
-  if (reply?.kind !== 'reply' || more.length > 0) return undefined;
+  if (reply?.kind !== 'reply' || more.length > 0 || hasFiles(reply)) return undefined;
   const a2a = readA2aBody(reply.envelope);
   if (!a2a || a2a instanceof Refusal || !a2a.message || a2a.status || a2a.artifacts || reply.envelope.error === true) {
     return undefined;

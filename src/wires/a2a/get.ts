@@ -13,7 +13,9 @@ export async function get(deps: A2aDeps, asked: Asked): Promise<Answers['get'] |
   const params = readGetParams(asked.params);
   if (params instanceof Refusal) return params;
   const seen = await taskSeen(deps, asked, params);
-  return seen instanceof Refusal ? seen : TaskFold.of(seen.task).task({ historyLength: params.historyLength });
+  return seen instanceof Refusal
+    ? seen
+    : TaskFold.of(seen.task, deps.files).task({ historyLength: params.historyLength });
 }
 
 /**

@@ -40,5 +40,10 @@ export async function list(
   if (page instanceof Refusal) return page;
   const { nextPageToken, totalSize } = page;
   const form = { historyLength, artifacts: includeArtifacts };
-  return { tasks: page.tasks.map((task) => TaskFold.of(task).task(form)), nextPageToken, pageSize, totalSize };
+  return {
+    tasks: page.tasks.map((task) => TaskFold.of(task, deps.files).task(form)),
+    nextPageToken,
+    pageSize,
+    totalSize,
+  };
 }

@@ -1,12 +1,14 @@
 import type { PushConfigs, PushDue } from '../../exchange/push/index.ts';
 import { type Fetch, FetchRefused } from '../../lib/fetch-types.ts';
 import type { Sender, SendResult } from '../../outbox/types.ts';
+import type { FileParts } from './files.ts';
 import { TaskFold } from './fold.ts';
 import { isRecord } from './protocol.ts';
 import { eventToV03 } from './v03.ts';
 
 export interface PushClientOptions {
   pushes: Pick<PushConfigs, 'due' | 'record'>;
+  files: FileParts;
   fetch: Fetch;
 }
 
@@ -17,7 +19,7 @@ const timeoutMs = 15_000;
  * subscribers get a StreamResponse, those of 0.3 the Task (§0.3:9.5). Not the SDK's sender: that one follows redirects, reaches private addresses, and
  * forgets what it could not deliver.
  */
-export function createPushClient({ pushes, fetch }: PushClientOptions): Sender {
+export function createPushClient({ pushes, fetch, files }: PushClientOptions): Sender {
   return {
     kind: 'push',
     async send(item, signal) {
@@ -25,7 +27,7 @@ export function createPushClient({ pushes, fetch }: PushClientOptions): Sender {
       const due = owed && (await pushes.due(owed.task, owed.config));
       // Deleted in the meantime.
       if (!due) return { outcome: 'delivered' };
-      const result = await push(fetch, due, signal);
+      const result = await push(fetch, notification(due, files), signal);
       const error = errorOf(result);
       if (error !== null || due.failed) await pushes.record(owed.task, owed.config, error);
       return result;
@@ -37,10 +39,9 @@ export function createPushClient({ pushes, fetch }: PushClientOptions): Sender {
   };
 }
 
-async function push(fetch: Fetch, due: PushDue, signal: AbortSignal): Promise<SendResult> {
+async function push(fetch: Fetch, { url, headers, body }: Notification, signal: AbortSignal): Promise<SendResult> {
   try {
-    const { headers, body } = notification(due);
-    const answer = await fetch(due.config.url, {
+    const answer = await fetch(url, {
       method: 'POST',
       headers,
       body,
@@ -66,10 +67,17 @@ function readOwed(body: string | null): { task: string; config: string } | null 
   return isRecord(owed) ? { task: String(owed.task), config: String(owed.config) } : null;
 }
 
-function notification({ config, task }: PushDue): { headers: Record<string, string>; body: string } {
+interface Notification {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+}
+
+function notification({ config, task }: PushDue, files: FileParts): Notification {
   const { version, token, authentication } = config;
-  const event = { task: TaskFold.of(task).task({ historyLength: 0 }) };
+  const event = { task: TaskFold.of(task, files).task({ historyLength: 0 }) };
   return {
+    url: config.url,
     headers: {
       'content-type': version === '1.0' ? 'application/a2a+json' : 'application/json',
       ...(version === '1.0' && { 'a2a-version': '1.0' }),

@@ -1,10 +1,6 @@
-import type { Accepted, TaskView } from '../../exchange/types.ts';
-import { stateName, TaskFold, type TaskForm } from './fold.ts';
+import type { Accepted } from '../../exchange/types.ts';
+import { stateName } from './fold.ts';
 import { type Message, REDSYN_EXTENSION, type Task } from './protocol.ts';
-
-export function taskOf(view: TaskView, form: TaskForm): Task {
-  return TaskFold.of(view).task(form);
-}
 
 /** A task that was just opened: no look-up is needed to answer the sender. */
 export function openedTask(accepted: Accepted, now: number, message: Message | undefined): Task {

@@ -18,6 +18,7 @@ import type { JsonText } from '../../lib/json.ts';
 import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type AgentFinder, findFrontDesk, findTenant, type Named } from './addressee.ts';
 import { contentOf, withoutBytes } from './body.ts';
+import type { FileParts } from './files.ts';
 import { bareMessage, TaskFold } from './fold.ts';
 import { type PushParams, readHandedOn, readSendParams, readTurns, type SendParams } from './parse.ts';
 import {
@@ -38,6 +39,7 @@ export interface A2aDeps {
   tasks: Pick<Tasks, 'list' | 'watch' | 'cancel'>;
   pushes: Pick<PushConfigs, 'check' | 'row' | 'set' | 'get' | 'list' | 'remove'>;
   finder: AgentFinder;
+  files: FileParts;
   /** Checks an envelope's form; the REDSYN wire's own check, handed in because no wire imports another. */
   checkEnvelope(json: JsonText, text: string): { envelope: Envelope; text: string; zip: Buffer | null } | Refusal;
   clock: Clock;
@@ -96,7 +98,7 @@ export async function sendStreaming(deps: A2aDeps, asked: Asked): Promise<TaskSt
   const { view } = watch;
   // A fast agent has answered by now: the stream tells it after the task, as it would have a moment later.
   const own = view.messages.findIndex((message) => message.fromAsker && message.id === accepted.id) + 1;
-  const fold = new TaskFold(view);
+  const fold = new TaskFold(view, deps.files);
   fold.take({ ...view, messages: view.messages.slice(0, own), more: true });
   const task = fold.task({ historyLength: params.historyLength });
   const came = tell(fold, fold.take({ ...view, messages: view.messages.slice(own), more: false }));
@@ -269,7 +271,9 @@ async function settled(
     const left = until - deps.clock.now();
     if (!waits || left <= 0 || isSettled(view) || request.gone.aborted) {
       const message = params.message.taskId === undefined ? bareMessage(view) : undefined;
-      return message ? { message } : { task: TaskFold.of(view).task({ historyLength: params.historyLength }) };
+      return message
+        ? { message }
+        : { task: TaskFold.of(view, deps.files).task({ historyLength: params.historyLength }) };
     }
     waits = await deps.exchange.waitForChange(accepted.exchangeId, view.updatedAt, left, request.gone);
   }

@@ -14,7 +14,7 @@ export async function subscribe(deps: A2aDeps, asked: Asked): Promise<TaskStream
   if (seen instanceof Refusal) return seen;
   const watch = await deps.tasks.watch(seen.task.id, seen.viewer);
   if (watch instanceof Refusal) return watch;
-  const fold = TaskFold.of(watch.view);
+  const fold = TaskFold.of(watch.view, deps.files);
   if (fold.isFinal && asked.version === '1.0') {
     watch.close();
     return unsupportedOperation('That task has ended: nothing more will come. Ask for it with GetTask.');
