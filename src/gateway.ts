@@ -302,6 +302,7 @@ async function build(config: Config, overrides: Overrides, undo: Array<() => Pro
     mailbox,
     admit: gates.admit,
     exchange,
+    metrics,
     signer: async (agent) => (await keyring.signer(keyring.agent(agent))).pair,
     authority,
     settings: models,

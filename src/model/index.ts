@@ -32,6 +32,11 @@ export interface ModelAgentsDeps extends Pick<AnswererDeps, 'admit' | 'exchange'
   knowledge: Knowledge;
   memory: Memory;
   limits: Pick<Limits, 'budget' | 'spend'>;
+  metrics: {
+    /** `answered`, or the code of the failure. */
+    turn(outcome: string): void;
+    spent(tokens: number): void;
+  };
 }
 
 /** What the asker is told; confer.md: an English sentence for people, the code for programs. */
@@ -127,7 +132,7 @@ export class ModelAgents {
     signal: AbortSignal;
     speech: Speech | null;
   }): Promise<Answered | { failure: Failure }> {
-    const { db, limits, fetch, clock, log } = this.#deps;
+    const { db, limits, metrics, fetch, clock, log } = this.#deps;
     const { agent, asked, delivered, endpoint, speech } = q;
     const spender = spenderOf(agent.id, asked);
     const { pausedFor, tokensLeft } = await limits.budget(spender);
@@ -158,6 +163,7 @@ export class ModelAgents {
         sources: this.#sources(),
         signal: q.signal,
         spent: async (tokens) => {
+          metrics.spent(tokens);
           await limits.spend({ ...spender, tokens });
         },
         ...(speech && { onText: (text: string) => speech.add(text) }),
@@ -189,6 +195,7 @@ export class ModelAgents {
       return this.#fail(agentId, { code: 'agent_error', detail: `the answer is not taken: ${said.code}` }, say);
     }
     if (said === 'accepted') {
+      this.#deps.metrics.turn('answered');
       await this.#deps.settings.noteError(agentId, null);
       accepted();
     }
@@ -196,6 +203,7 @@ export class ModelAgents {
   }
 
   async #fail(agentId: string, { code, detail, restMs }: Failure, say: Say): Promise<Outcome> {
+    this.#deps.metrics.turn(code);
     this.#deps.log.warn({ agent: agentId, code, detail }, 'a model gave no answer');
     await this.#deps.settings.noteError(agentId, `${code}: ${detail}`);
     const said = await say('reply', { type: 'text/plain', text: sentences[code], data: { error: code } }, true);
@@ -217,7 +225,7 @@ export class ModelAgents {
     spender: Spender,
   ): void {
     if (this.#remembering.size >= mostRemembering || this.#stopping.signal.aborted) return;
-    const { fetch, clock, log, memory, limits } = this.#deps;
+    const { fetch, clock, log, memory, limits, metrics } = this.#deps;
     const work = (async () => {
       try {
         const facts = await factsOf(turn, endpoint, {
@@ -225,6 +233,7 @@ export class ModelAgents {
           clock,
           signal: this.#stopping.signal,
           spent: async (tokens) => {
+            metrics.spent(tokens);
             await limits.spend({ ...spender, tokens });
           },
         });

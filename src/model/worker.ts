@@ -129,6 +129,9 @@ export class Worker {
       try {
         const taken = await mailbox.take({ agentId, nodeId, leaseMs, max: 1, waitMs: pollMs, gone: signal });
         if (taken instanceof Refusal) await sleep(clock, faultSleep, signal);
+        // A poll that was held since before its endpoint asked for a rest.
+        else if (served.restUntil > clock.now())
+          await mailbox.release(taken.map((delivered) => ({ ...delivered, nodeId })));
         else for (const delivered of taken) this.#begin(agentId, served, slot, { delivered, nodeId });
       } catch (error) {
         log.warn({ err: error, agent: agentId }, 'what waits for a model could not be taken; it is taken again');

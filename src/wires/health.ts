@@ -18,6 +18,18 @@ export class Metrics {
     registers: [this.#registry],
   });
 
+  readonly #turns = new Counter({
+    name: 'gatehouse_model_turns_total',
+    help: 'Requests that a model answered, or why it did not.',
+    labelNames: ['outcome'],
+    registers: [this.#registry],
+  });
+  readonly #tokens = new Counter({
+    name: 'gatehouse_model_tokens_total',
+    help: 'Tokens that models spent.',
+    registers: [this.#registry],
+  });
+
   constructor(read: { heldPolls: () => number; outboxInFlight: () => number }) {
     collectDefaultMetrics({ register: this.#registry });
     const gauge = (name: string, help: string, value: () => number): void => {
@@ -40,6 +52,15 @@ export class Metrics {
 
   refused(refusal: Refusal): void {
     this.#refusals.inc({ gate: refusal.gate ?? 'core', code: refusal.code });
+  }
+
+  /** `answered`, or the code of the failure. */
+  turn(outcome: string): void {
+    this.#turns.inc({ outcome });
+  }
+
+  spent(tokens: number): void {
+    this.#tokens.inc(tokens);
   }
 
   text(): Promise<string> {

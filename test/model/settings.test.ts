@@ -212,6 +212,14 @@ it('429 with a long Retry-After ends the turn, and the endpoint is left alone', 
   assert.equal(reply.body.data.error, 'agent_error');
   const { json: shown } = await acme.call('GET', `/api/v1/agents/${to}/model`);
   assert.equal(shown.model.last_error, 'agent_error: the endpoint is busy (HTTP 429)');
+  const before = model.asked.length;
+  await request(acme, { from: mine, to, text: 'And now?' });
+  await ask(acme, { from: mine, to: 'acme/general/joel/owned', text: 'Others go on.' });
+  assert.equal(model.asked.length, before + 1);
+  const { text: metrics } = await acme.call('GET', '/metrics');
+  assert.match(metrics, /gatehouse_model_turns_total\{outcome="agent_error"\} [1-9]/);
+  assert.match(metrics, /gatehouse_model_turns_total\{outcome="answered"\} [1-9]/);
+  assert.match(metrics, /gatehouse_model_tokens_total [1-9]/);
 });
 
 it('a task that is canceled while the model writes ends the call of the model', async () => {
