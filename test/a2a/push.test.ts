@@ -273,5 +273,10 @@ describe('a gateway on the Internet', () => {
     await other.post(other.answering(request, 'reply', 'Done.'));
     await eventually('it was tried', async () => tried.length > 0);
     assert.equal(tried[0], 'address');
+    const [{ error }] = await eventually('who asked sees why', async () => {
+      const { result } = (await rpc(other.gateway, 'GetTask', { id: taskId })).json;
+      return result.metadata?.pushNotificationErrors;
+    });
+    assert.match(error, /^address: /);
   });
 });

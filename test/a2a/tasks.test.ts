@@ -342,8 +342,15 @@ describe('what nobody can advance any more', () => {
     const clock = new ManualClock(Date.UTC(2026, 8, 21, 12));
     const away = await startDesk(t, { clock, behave: async () => undefined });
     const params = { message: message('x', {}), ...immediately };
-    await away.gateway.admin.announce('acme/general/joel/silent', { allow: ['anyone'] });
+    const silent = 'acme/general/joel/silent';
+    await away.gateway.admin.announce(silent, { allow: ['anyone'] });
     const target = '/a2a/v1/joel:general:silent';
+    // One that the agent took, and never what its asker said then.
+    const { task: taken } = (await rpc(away.gateway, 'SendMessage', params, { target })).json.result;
+    const [request] = await away.gateway.admin.take(silent);
+    await away.gateway.admin.ack(silent, [request!.id]);
+    const more = { message: message('Well?', { taskId: taken.id }), ...immediately };
+    assert.equal((await rpc(away.gateway, 'SendMessage', more, { target })).json.error, undefined);
     const { json } = await rpc(away.gateway, 'SendMessage', params, { target });
     const { id } = json.result.task;
     clock.advance(86_400_000);
@@ -354,6 +361,8 @@ describe('what nobody can advance any more', () => {
     });
     assert.deepEqual(task.metadata, { reason: 'expired' });
     assert.match(task.status.message.parts[0].text, /not delivered: it expired before .*silent took it/);
+    const { result: followed } = (await rpc(away.gateway, 'GetTask', { id: taken.id }, { target })).json;
+    assert.deepEqual([followed.status.state, followed.metadata], ['TASK_STATE_FAILED', { reason: 'expired' }]);
   });
 });
 
