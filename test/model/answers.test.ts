@@ -207,6 +207,10 @@ it('a peer over Confer is streamed tokens, citations and the end; and is told th
   assert.equal(answer!.message.type, 'answer');
   assert.equal(answer!.message.content, 'El X100 en modo RTU');
 
+  model.next({ calls: [{ name: 'list_contacts', args: {} }] }, { text: 'Zoe.' });
+  await ask(acme, { from: mine, to: address, text: 'Whom do I know?' });
+  assert.match(model.asked.at(-1)!.text, new RegExp(zoe.owner.did), 'the owner is told her contacts');
+
   await acme.call('DELETE', `/api/v1/agents/${address}/model`);
   await acme.admin.call('PUT', `/agents/${address}`, { adapter: 'model' });
   await acme.call('PUT', `/api/v1/agents/${await modelAgent(acme, 'nudge', { base_url: model.url })}/model`, {

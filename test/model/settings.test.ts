@@ -321,6 +321,11 @@ it('knowledge bases: names, limits, what is no text, whose they are', async () =
   assert.equal((await document('a\0b')).status, 415);
   assert.equal((await document('x'.repeat(1024 * 1024), 'folder/big.txt')).status, 201);
   assert.equal((await document('x'.repeat(1024 * 1024 + 1), 'bigger.txt')).status, 413);
+  const strangers = await acme.call('PUT', '/api/v1/knowledge/docs/documents/big.txt', {
+    body: 'x'.repeat(500_000),
+    token: null,
+  });
+  assert.equal(strangers.status, 401, 'asked before it is read');
   assert.equal((await document('x', 'u.txt', '?url=javascript:alert(1)')).status, 400);
   assert.equal((await document('x'.repeat(100), 'x'.repeat(301))).status, 400);
   const { json: shown } = await call('GET', '/docs');

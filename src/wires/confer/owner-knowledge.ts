@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Route } from '../../lib/http.ts';
-import { Refusal } from '../../lib/refusal.ts';
+import { Refusal, refuse } from '../../lib/refusal.ts';
 import { type BaseRow, type Knowledge, maxDocumentBytes } from '../../model/knowledge/index.ts';
 import type { Memory } from '../../model/memory/index.ts';
 import { invalidData, json } from './errors.ts';
@@ -110,7 +110,20 @@ function documentRoutes(deps: OwnerKnowledgeDeps): Route[] {
       path: document,
       about:
         'Puts a text in (the body, UTF-8, 1 MiB at most), in the place of the one of that name; ?url= is cited with it',
-      maxBody: maxDocumentBytes,
+      large: {
+        maxBody: maxDocumentBytes,
+        async allow(request) {
+          const caller = await deps.identify({
+            wire: 'confer',
+            operation: 'knock',
+            request,
+            answers: 'poll',
+            idempotent: false,
+          });
+          if (caller instanceof Refusal) return caller;
+          return caller.kind === 'node' ? undefined : refuse('forbidden', 'This call takes a person’s bearer token.');
+        },
+      },
       handler: ownerCall(deps, async ({ owners, params, query, request }) => {
         const found = await knowledge.base(owners, params.base!);
         if (found instanceof Refusal) return found;
