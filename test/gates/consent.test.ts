@@ -92,3 +92,23 @@ test('another org of this instance asks for consent in the name of its owner', a
   assert.equal(said(await send()), pending);
   assert.deepEqual(world.writes, ['request m-sue did:web:acme.test:agents:joel']);
 });
+test('a room takes what its members write, whatever its `allow` says, and nothing of anybody else', async () => {
+  world.agent('close').profile = { room: {} };
+  world.agent('close').allow = ['anyone', 'org'];
+  const joel = () => world.gates.admit(message(bearer('ghn_joel'), envelope()));
+  assert.equal(said(await joel()), 'consent policy_denied 403');
+  assert.equal(said(await asMal()), pending, 'strangers are told what they are told of every agent');
+  assert.equal(
+    said(await world.gates.admit(message(request(), envelope({ from: '' })))),
+    'authenticate unauthenticated 401',
+  );
+  assert.deepEqual(world.writes, [], 'it asks its owner nothing: only a did:key may ask to join');
+  const { id } = world.agent('close');
+  world.roomMembers.add(`${id} a-joel-reviewer`);
+  world.roomMembers.add(`${id} ${mal}`);
+  world.agent('close').allow = [];
+  assert.equal(said(await joel()), 'passed');
+  assert.equal(said(await asMal()), 'passed');
+  contact(mal, true);
+  assert.equal(said(await asMal()), pending, 'who is blocked writes nowhere');
+});

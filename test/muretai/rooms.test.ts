@@ -171,6 +171,15 @@ test('a member-only room takes nothing that its hub could read; a room takes no 
   const open = await post(name, ana, 'acme/general/ana/desk', 'for all to read');
   assert.equal(open.status, 403);
   assert.equal(open.json.encrypted_only, true);
+  const sealed = { body: { type: 'application/redsyn+encrypted', enc: { v: 1 } } };
+  assert.equal((await post(name, ana, 'acme/general/ana/desk', '', sealed)).status, 201);
+  const readable = await room();
+  assert.equal(
+    (await post(readable, ana, 'acme/general/ana/desk', '', sealed)).status,
+    403,
+    'its members could not read it',
+  );
+  await heard(bob, 'bob');
   const box = Buffer.alloc(64, 7).toString('base64');
   assert.equal((await post(name, ana, 'acme/general/ana/desk', box)).status, 201);
   assert.equal((await heard(bob, 'bob'))[0]!.body.text, box);

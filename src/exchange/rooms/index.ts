@@ -94,6 +94,9 @@ export class RoomHub {
         data: { encrypted_only: true },
       });
     }
+    if (axes.confidentiality === 'hub-trusted' && admission.sealed) {
+      return refuse('policy_denied', 'It is sealed for the room and not for its members: post it unsealed.');
+    }
     const { clock, keyring } = this.#deps;
     const { pair } = await keyring.signer(keyring.agent(room));
     const now = clock.now();
