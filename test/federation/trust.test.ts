@@ -369,6 +369,16 @@ test('an acceptance counts only from whom the agent asked, once, and until it wa
   assert.equal(await respond(asked), 'no_pending_request');
 });
 
+test('what an agent asked is remembered by a gateway that starts anew', async () => {
+  const asked = someone();
+  ok(await trust.connect.ask(agent, { did: asked.did, url: 'https://asked.example/', note: '' }));
+  const anew = federationOn(await database.replica());
+  assert.deepEqual(ok(await anew.trust.connect.respond(agent, asked.did, { ...nowhere, accept: true })), {
+    status: 'connected',
+  });
+  assert.equal(ok(await trust.status(agent, asked.did)).relation, 'direct');
+});
+
 test('two that ask each other are connected', async () => {
   const other = someone();
   ok(await trust.connect.ask(agent, { did: other.did, url: 'https://other.example/', note: '' }));

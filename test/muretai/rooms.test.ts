@@ -186,6 +186,21 @@ test('a member-only room takes nothing that its hub could read; a room takes no 
   await heard(ana, 'ana');
 });
 
+test('in an ephemeral room nothing waits long, and when it is empty its invitations end', async () => {
+  const name = await room({ lifetime: 'ephemeral' });
+  await post(name, ana, 'acme/general/ana/desk', 'now or never', { ttl: 86_400 });
+  const [item] = await heard(bob, 'bob');
+  assert.ok(item.expires <= Date.now() / 1000 + 3_600, `${item.expires}`);
+  const invites = `/api/v1/trust/${joels}/${name}/invites`;
+  await gateway.call('POST', invites, { body: {} });
+  const ended = async (): Promise<boolean> => (await gateway.call('GET', invites)).json.invites[0].revoked_at !== null;
+  await drop(name, 'acme/general/ana/desk');
+  assert.equal(await ended(), false);
+  await drop(name, 'acme/general/bob/desk');
+  assert.equal(await ended(), true);
+  await heard(ana, 'ana');
+});
+
 test('an axis that is misspelt is refused, and what is absent has its default', async () => {
   for (const axes of [{ join: 'anybody' }, { visible: true }, { lifetime: null }]) {
     const refused = await put('odd', axes);
