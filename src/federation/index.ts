@@ -156,7 +156,7 @@ export function createFederation(deps: FederationDeps): FederationParts {
     requestConnection: (request) => contacts.requestConnection(request),
     presentIntroduction: (agent, sender, credential) => trust.introductions.present(agent, sender, credential),
     isRoomMember: (room, who) => rooms.isMember(room, who),
-    isIntroduced: (agent, sender) => trust.introductions.covers(agent, sender),
+    isIntroduced: (agent, sender, how) => trust.introductions.covers(agent, sender, how),
     listRequests: (owner, decided) => contacts.listRequests(owner, decided),
     decide: (owner, id, decision) => contacts.decide(owner, id, decision),
     addContact: (owner, did, alias) => contacts.addContact(owner, did, alias),

@@ -83,8 +83,11 @@ export interface Federation {
    * §9).
    */
   presentIntroduction(agent: Agent, sender: string, credential: string): Promise<object | Refusal>;
-  /** One that was shown before still covers it: valid, not revoked, by somebody whom the owner still trusts. */
-  isIntroduced(agent: Agent, sender: string): Promise<boolean>;
+  /**
+   * One that was shown before still covers it: valid, not revoked, by somebody whom the owner still trusts. `ask`: its issuer may be asked again whether
+   * it stands.
+   */
+  isIntroduced(agent: Agent, sender: string, how: { ask: boolean }): Promise<boolean>;
   /** Whether any of these DIDs, or that agent here, is a member of the room. */
   isRoomMember(room: Agent, who: { dids: readonly string[]; localAgent: string | null }): Promise<boolean>;
 }

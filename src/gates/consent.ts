@@ -147,7 +147,8 @@ async function isIntroduced(
 ): Promise<boolean | Refusal> {
   if (sender.kind !== 'peer' || !sender.did.startsWith('did:key:')) return false;
   const { introduction } = inbound;
-  if (introduction === undefined || note) return federation.isIntroduced(agent, sender.did);
+  // An explanation asks nobody.
+  if (introduction === undefined || note) return federation.isIntroduced(agent, sender.did, { ask: !note });
   const held = await federation.presentIntroduction(agent, sender.did, introduction);
   return held instanceof Refusal ? held : true;
 }
@@ -172,7 +173,7 @@ export async function stillReaches(
   }
   if (contact !== null || agent.allow.includes('anyone') || (link !== null && namesOrg(agent.allow, link))) return true;
   const key = q.names.find((name) => name.startsWith('did:key:'));
-  return key !== undefined && federation.isIntroduced(agent, key);
+  return key !== undefined && federation.isIntroduced(agent, key, { ask: true });
 }
 
 /** The same for whoever is blocked and whoever is unknown. An explanation counts nothing. */

@@ -90,9 +90,9 @@ test('an introduction by a contact covers who shows it, and is remembered', asyn
   const [friend, friendsFriend] = [someone(), someone()];
   await befriend(friend.did);
   const { text } = await introductionBy(friend, friendsFriend.did);
-  assert.equal(await federation.isIntroduced(agent, friendsFriend.did), false);
+  assert.equal(await federation.isIntroduced(agent, friendsFriend.did, { ask: true }), false);
   ok(await federation.presentIntroduction(agent, friendsFriend.did, text));
-  assert.equal(await federation.isIntroduced(agent, friendsFriend.did), true);
+  assert.equal(await federation.isIntroduced(agent, friendsFriend.did, { ask: true }), true);
   const status = ok(await trust.status(agent, friendsFriend.did));
   assert.deepEqual(status, {
     subject: friendsFriend.did,
@@ -104,7 +104,7 @@ test('an introduction by a contact covers who shows it, and is remembered', asyn
     expertise: ['tax'],
   });
   clock.advance(86_400_001);
-  assert.equal(await federation.isIntroduced(agent, friendsFriend.did), false, 'it has expired');
+  assert.equal(await federation.isIntroduced(agent, friendsFriend.did, { ask: true }), false, 'it has expired');
 });
 
 test('an introduction covers nobody else, no other agent, and goes no further than one step', async () => {
@@ -125,7 +125,7 @@ test('an introduction covers nobody else, no other agent, and goes no further th
     'the chain is too deep',
   );
   assert.equal(await show(third, await introductionBy(third, third.did)), 'introducer_unknown');
-  assert.equal(await federation.isIntroduced(agent, third.did), false);
+  assert.equal(await federation.isIntroduced(agent, third.did, { ask: true }), false);
 });
 
 test('who loses a contact loses whom it introduced', async () => {
@@ -133,14 +133,14 @@ test('who loses a contact loses whom it introduced', async () => {
   const id = await befriend(friend.did);
   ok(await federation.presentIntroduction(agent, second.did, (await introductionBy(friend, second.did)).text));
   ok(await federation.setBlocked(agent.memberId, id, true));
-  assert.equal(await federation.isIntroduced(agent, second.did), false);
+  assert.equal(await federation.isIntroduced(agent, second.did, { ask: true }), false);
   assert.equal(ok(await trust.status(agent, second.did)).relation, 'none');
   assert.equal(
     told(await federation.presentIntroduction(agent, second.did, (await introductionBy(friend, second.did)).text)),
     'introducer_unknown',
   );
   ok(await federation.setBlocked(agent.memberId, id, false));
-  assert.equal(await federation.isIntroduced(agent, second.did), true);
+  assert.equal(await federation.isIntroduced(agent, second.did, { ask: true }), true);
 });
 
 test('what its issuer revoked is refused when it is shown, and ends when the issuer is asked again', async () => {
@@ -155,15 +155,23 @@ test('what its issuer revoked is refused when it is shown, and ends when the iss
 
   elsewhere.set(`${endpoint}/revocations`, revocationsDocument([id], second, clock.now()));
   clock.advance(60_001);
-  assert.equal(await federation.isIntroduced(agent, second.did), true, 'somebody else does not revoke it');
+  assert.equal(
+    await federation.isIntroduced(agent, second.did, { ask: true }),
+    true,
+    'somebody else does not revoke it',
+  );
   elsewhere.set(`${endpoint}/revocations`, revocationsDocument([], friend, clock.now()));
   clock.advance(60_001);
-  assert.equal(await federation.isIntroduced(agent, second.did), true);
+  assert.equal(await federation.isIntroduced(agent, second.did, { ask: true }), true);
   elsewhere.set(`${endpoint}/revocations`, revocationsDocument([id], friend, clock.now()));
   clock.advance(60_001);
-  assert.equal(await federation.isIntroduced(agent, second.did), true, 'it was asked less than ten minutes ago');
+  assert.equal(
+    await federation.isIntroduced(agent, second.did, { ask: true }),
+    true,
+    'it was asked less than ten minutes ago',
+  );
   clock.advance(600_000);
-  assert.equal(await federation.isIntroduced(agent, second.did), false);
+  assert.equal(await federation.isIntroduced(agent, second.did, { ask: true }), false);
   elsewhere.set(`${endpoint}/revocations`, revocationsDocument([], friend, clock.now()));
   clock.advance(60_001);
   assert.equal(
@@ -210,9 +218,9 @@ test('a colleague of the owner introduces without being a contact, and revoking 
     await trust.introductions.issue(colleague, { subject: stranger.did, introducedTo: await didOf(agent), level: 500 }),
   );
   ok(await federation.presentIntroduction(agent, stranger.did, issued.credential));
-  assert.equal(await federation.isIntroduced(agent, stranger.did), true);
+  assert.equal(await federation.isIntroduced(agent, stranger.did, { ask: true }), true);
   ok(await trust.introductions.revoke(colleague, issued.id));
-  assert.equal(await federation.isIntroduced(agent, stranger.did), false);
+  assert.equal(await federation.isIntroduced(agent, stranger.did, { ask: true }), false);
   assert.equal(
     told(await federation.presentIntroduction(agent, stranger.did, issued.credential)),
     'introduction_invalid',

@@ -139,10 +139,11 @@ export class Introductions {
     return refuse('introduction_invalid', 'The introduction does not hold: it was revoked.');
   }
 
-  /** Whether introductions that were shown before still cover the sender. Issuers that were not asked lately are asked again. */
-  async covers(agent: Agent, sender: string): Promise<boolean> {
+  /** Whether introductions that were shown before still cover the sender. With `ask`, issuers that were not asked lately are asked again. */
+  async covers(agent: Agent, sender: string, { ask }: { ask: boolean }): Promise<boolean> {
     const { db, clock } = this.#deps;
     const now = clock.now();
+    if (!ask) return (await this.standing(agent, sender)).relation === 'introduced';
     const rows = await store.heldOf(db, { agentId: agent.id, subject: sender, now });
     for (const row of rows) {
       if ((row.checkedAt ?? 0) > now - recheckMs) continue;
