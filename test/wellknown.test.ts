@@ -30,8 +30,8 @@ function pair(seed: string): KeyPair {
 
 function methods(did: string, seed: string): DidFacts['methods'] {
   return [
-    { id: `${did}#key-1`, publicKeyMultibase: pair(`${seed}-old`).publicKeyMultibase, state: 'retired' },
-    { id: `${did}#key-2`, publicKeyMultibase: pair(seed).publicKeyMultibase, state: 'active' },
+    { id: `${did}#key-1`, publicKeyMultibase: pair(`${seed}-old`).publicKeyMultibase, state: 'retired', activeFrom: 0 },
+    { id: `${did}#key-2`, publicKeyMultibase: pair(seed).publicKeyMultibase, state: 'active', activeFrom: 0 },
   ];
 }
 

@@ -26,20 +26,23 @@ export function agentFacts(place: Place, agent: Agent, owner: DidFacts | null): 
     owner: { type: 'Organization', name: org, url: place.base },
     capabilities,
     endpoints: { a2a: `${place.base}/a2a/v1`, stream: `${place.base}/a2a/v1/stream` },
-    trust: trustOf(profile.trust),
+    trust: trustOf(profile.trust, key?.activeFrom ?? null),
     ...(key && { publicKey: { id: key.id, type: 'Ed25519VerificationKey2020' } }),
   };
 }
 
-function trustOf(value: unknown): { verifiedBy: string[]; issuedAt?: string } {
+/** `issuedAt` is what the profile says of those who vouch; without, since when the key that `publicKey` names stands for it (milliseconds). */
+function trustOf(value: unknown, since: number | null): { verifiedBy: string[]; issuedAt?: string } {
   const { verifiedBy, issuedAt } =
     typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
   const who = Array.isArray(verifiedBy) ? verifiedBy.slice(0, maxVerifiers) : [];
   const isDate = typeof issuedAt === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]{8,15}Z$/.test(issuedAt);
+  const own = since === null ? undefined : new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');
+  const issued = isDate ? issuedAt : own;
   return {
     verifiedBy: who.filter(
       (did): did is string => typeof did === 'string' && did.startsWith('did:') && did.length <= 600,
     ),
-    ...(isDate && { issuedAt }),
+    ...(issued !== undefined && { issuedAt: issued }),
   };
 }

@@ -31,6 +31,8 @@ export interface PublishedKey {
   publicKeyMultibase: string;
   /** pending: listed, not signing yet. retired: listed for those who verify what it signed. */
   state: 'pending' | 'active' | 'retired';
+  /** Milliseconds: since when it signs. */
+  activeFrom: number;
 }
 
 export interface KeyringDeps {
@@ -103,7 +105,12 @@ export class Keyring {
   /** Every key that the holder's DID document lists, oldest first. */
   async published(holder: Holder): Promise<PublishedKey[]> {
     const { rows } = await this.#load(holder);
-    return rows.map((row) => ({ id: row.methodId, publicKeyMultibase: row.publicKeyMultibase, state: row.state }));
+    return rows.map(({ methodId: id, publicKeyMultibase, state, activeFrom }) => ({
+      id,
+      publicKeyMultibase,
+      state,
+      activeFrom,
+    }));
   }
 
   /** The holder's did:key, by its active key. */
@@ -136,7 +143,8 @@ export class Keyring {
         now,
         activeFrom: now + PEER_CACHE_MS,
       };
-      return { id, publicKeyMultibase: await this.#insert(tx, holder, row), state: 'pending' };
+      const publicKeyMultibase = await this.#insert(tx, holder, row);
+      return { id, publicKeyMultibase, state: 'pending', activeFrom: row.activeFrom };
     });
     this.#active.delete(holder.id);
     return key;

@@ -17,7 +17,8 @@ const maxUrl = 2_000;
 
 /**
  * The `…/a2a/v1` at which a DID takes Confer's messages: the ConferAgent service of its document, its owner's or its instance's (a DID `…:agent` need not
- * have a document), else `endpoints.a2a` of its AgentFacts. Refusals: those of the resolver; `unreachable` when it names none that may be called.
+ * have a document), else `endpoints.a2a` of its AgentFacts. Refusals: those of the resolver, with
+ * `retryAfter` when a document may be read at the next try; `unreachable` when it names none that may be called.
  */
 export async function conferEndpoint(did: string, deps: ConferEndpointDeps): Promise<string | Refusal> {
   const parsed = parseDid(did, { allowIp: true });
@@ -27,7 +28,9 @@ export async function conferEndpoint(did: string, deps: ConferEndpointDeps): Pro
   for (const holder of above(parsed)) {
     const document = await deps.resolver.resolve(holder);
     if (document instanceof Refusal) {
-      failure ??= document;
+      // One that may be read at the next try may name the endpoint.
+      if (failure?.retryAfter === undefined)
+        failure = document.retryAfter === undefined ? (failure ?? document) : document;
       continue;
     }
     const service = (document.service ?? []).find(({ type }) => [type].flat().includes('ConferAgent'));

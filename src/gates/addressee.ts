@@ -19,9 +19,8 @@ export async function findAddressee(facts: Facts, tools: Tools): Promise<Address
   const to = envelope.to ?? '';
   if (addressee === null) {
     if (sender.kind === 'anonymous') return unauthenticated(tools.self);
-    const owner = inbound.ownerNamed;
-    return owner && facts.links === null && sender.kind !== 'local'
-      ? { kind: 'missing', owner: owner.id, orgId: owner.orgId }
+    return inbound.named !== undefined && facts.links === null && sender.kind !== 'local'
+      ? missing(inbound.named, null, tools)
       : unseen();
   }
   if (to === '') {

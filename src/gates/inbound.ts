@@ -30,8 +30,8 @@ export interface Inbound {
   addressee?: Agent | null;
   /** An event that the gateway of its topic hands on, as that gateway says. Counts only from a gateway itself. */
   handedOn?: HandedOn;
-  /** The owner here in whose name `addressee` is null, when there is one. */
-  ownerNamed?: { id: string; orgId: string } | undefined;
+  /** The DID or address that the URL or tenant names, for when `addressee` is null. */
+  named?: string;
   /** What it says it would have the agent do (src/gates/actions.ts); rules over `envelope.action`. */
   action?: string;
   /** The thread that the carrier asks for (A2A contextId, Confer thread_id); rules over `envelope.thread`. */

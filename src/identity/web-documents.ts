@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../lib/clock.ts';
-import { type Fetch, FetchRefused, type FetchResult } from '../lib/fetch-types.ts';
+import { type Fetch, FetchRefused, type FetchRefusedReason, type FetchResult } from '../lib/fetch-types.ts';
 import { readJson } from '../lib/json.ts';
 import { Refusal, refuse } from '../lib/refusal.ts';
 import { type DidWeb, didWebUrl } from './did.ts';
@@ -13,6 +13,7 @@ const REFETCH_FLOOR_MS = 10_000;
 const MAX_BYTES = 64 * 1024;
 const TIMEOUT_MS = 5_000;
 const MAX_IN_FLIGHT = 256;
+const passing: ReadonlySet<FetchRefusedReason> = new Set(['timeout', 'connect', 'tls', 'protocol']);
 const MEDIA_TYPES = new Set(['application/json', 'application/did+json', 'application/did+ld+json']);
 
 export interface WebDocumentsOptions {
@@ -67,7 +68,7 @@ export class WebDocuments {
     let pending = this.#inFlight.get(did);
     if (!pending) {
       if (this.#inFlight.size >= MAX_IN_FLIGHT)
-        return { result: failed(did, 'too many fetches under way'), fetched: false };
+        return { result: failed(did, 'too many fetches under way', true), fetched: false };
       pending = this.#fetch(did, entry, refetch ? now + REFETCH_FLOOR_MS : (entry?.floor ?? 0)).finally(() =>
         this.#inFlight.delete(did),
       );
@@ -92,7 +93,12 @@ export class WebDocuments {
       });
     } catch (error) {
       if (!(error instanceof FetchRefused)) throw error;
-      return this.#keepFailure(did, failed(did, `${error.reason}: ${error.message}`), entry, floor);
+      return this.#keepFailure(
+        did,
+        failed(did, `${error.reason}: ${error.message}`, passing.has(error.reason)),
+        entry,
+        floor,
+      );
     }
     const result = response.status === 304 && etag !== undefined ? stale! : readResponse(did, response);
     if (result instanceof Refusal) return this.#keepFailure(did, result, entry, floor);
@@ -129,7 +135,9 @@ function isFresh(entry: Entry, now: number): boolean {
 }
 
 function readResponse(did: DidWeb, response: FetchResult): DidDocument | Refusal {
-  if (response.status !== 200) return failed(did, `status ${response.status}`);
+  if (response.status !== 200) {
+    return failed(did, `status ${response.status}`, response.status >= 500 || response.status === 429);
+  }
   const type = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (!MEDIA_TYPES.has(type)) return failed(did, `content type ${JSON.stringify(type)}`);
   if (response.body.length > MAX_BYTES) return failed(did, 'the document is too large');
@@ -149,6 +157,10 @@ function cachingOf(response: FetchResult): { store: boolean; freshMs: number } {
   return { store: true, freshMs: Math.min(FRESH_MS, Math.max(0, Number(maxAge) - Number(age)) * 1000) };
 }
 
-function failed(did: DidWeb, why: string): Refusal {
-  return refuse('did_resolution_failed', undefined, { detail: `${did}: ${why}` });
+/** `away`: it may be there at the next try, and whoever asks is told when that is. */
+function failed(did: DidWeb, why: string, away = false): Refusal {
+  return refuse('did_resolution_failed', undefined, {
+    detail: `${did}: ${why}`,
+    ...(away && { retryAfter: FAILURE_MS / 1000 }),
+  });
 }

@@ -50,6 +50,7 @@ it('AgentFacts have every field, and are the same at each of their addresses', a
     id: `did:web:${authority.replace(':', '%3A')}:agents:bob#key-1`,
     type: 'Ed25519VerificationKey2020',
   });
+  assert.deepEqual(facts.trust, { verifiedBy: ['did:web:nanda.org'], issuedAt: '2024-10-01T00:00:00Z' });
   for (const field of ['name', 'description', 'primary_language', 'style', 'capabilities', 'trust'])
     assert.ok(field in facts, field);
   for (const path of [

@@ -187,7 +187,7 @@ async function carried(
     envelopeText: text,
     zip,
     // Whom a tenant names, and that it names nobody, is for the gates to judge, and after they know who asks.
-    ...(named && { addressee: named.agent }),
+    ...(named && { addressee: named.agent, named: named.to }),
     ...(handedOn && { handedOn }),
     turns: readTurns(message.metadata?.[TURNS]),
     ...(message.contextId !== undefined && { thread: message.contextId }),

@@ -17,12 +17,7 @@ const codes: Readonly<Record<string, RefusalCode>> = {
   loop_detected: 'loop_detected',
 };
 /** Worth another try with a fresh signature: a clock that drifts, a document that was just changed. */
-const passing: ReadonlySet<string> = new Set([
-  'signature_replayed',
-  'signature_failed',
-  'key_not_found',
-  'did_resolution_failed',
-]);
+const passing: ReadonlySet<string> = new Set(['signature_replayed', 'signature_failed', 'key_not_found']);
 const passingTries = 5;
 /** The owner there may take days; each try asks again. */
 const waitForOwnerMs = 60_000;
@@ -49,6 +44,8 @@ export function readAnswer({ status, headers }: FetchResult, json: unknown, atte
       destinationDown: true,
     };
   }
+  // Our own document could not be read there: nothing of it is wrong.
+  if (code === 'did_resolution_failed') return { outcome: 'retry', reason: words, destinationDown: true };
   if (passing.has(code) && attempts < passingTries) return { outcome: 'retry', reason: words, destinationDown: false };
   const known =
     codes[code] ?? (status === 404 ? 'address_not_found' : status === 401 ? 'unauthenticated' : 'forbidden');

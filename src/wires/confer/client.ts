@@ -78,7 +78,7 @@ export class ConferClient implements Sender {
     if (!question) return refused('not_found', 'the message is no longer here');
     if (question.done) return { outcome: 'delivered' };
     const endpoint = await conferEndpoint(to, this.#options);
-    if (endpoint instanceof Refusal) return null;
+    if (endpoint instanceof Refusal) return away(endpoint);
     const { ownerId, thread, exchangeId, messageId: key, envelope } = question;
     const from = (await didOf(question.from.replace(/#.*$/, ''))) ?? `${(await signer(ownerId)).did}:agent`;
     const capability = typeof envelope.capability === 'string' ? { capability: envelope.capability } : {};
@@ -92,8 +92,7 @@ export class ConferClient implements Sender {
     const { signer, fetch, clock } = this.#options;
     const endpoint = await conferEndpoint(leaving.to, this.#options);
     if (endpoint instanceof Refusal) {
-      if (endpoint.code !== 'did_resolution_failed') return refused('unreachable', endpoint.words);
-      return { outcome: 'retry', reason: endpoint.words, destinationDown: true };
+      return away(endpoint) ?? refused('unreachable', endpoint.words);
     }
     const { ownerId, from, to, thread, message, key, capability } = leaving;
     const url = `${endpoint}/messages`;
@@ -151,4 +150,10 @@ function questionIn({ envelope: { body, hops } }: LeavingQuestion): Message {
 
 function languageOf({ language }: Body): { language?: string } {
   return typeof language === 'string' && language.length <= 35 ? { language } : {};
+}
+
+/** A document that cannot be read now is asked for again; one that is not there, or says nothing of Confer, will not be there the next time either. */
+function away({ words, retryAfter }: Refusal): SendResult | null {
+  if (retryAfter === undefined) return null;
+  return { outcome: 'retry', reason: words, retryAfterMs: retryAfter * 1000, destinationDown: true };
 }
